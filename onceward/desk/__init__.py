@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from onceward.desk.desk import Desk, DeskFigure, Role
     from onceward.desk.detail import Detail, Related
     from onceward.desk.errors import WrongDesk
-    from onceward.desk.fields import LongText, Options, Translations, Upload
+    from onceward.desk.fields import Choices, LongText, Options, Translations, Upload
     from onceward.desk.listing import Listing
 
 __all__ = [
     "Act",
     "Chart",
+    "Choices",
     "Column",
     "Desk",
     "DeskAction",

@@ -18,7 +18,7 @@ from onceward.desk.cells import cell
 from onceward.desk.desk import Desk
 from onceward.desk.fields import Entry, entries, fill
 from onceward.desk.form_changes import differences, version
-from onceward.desk.form_input import parse
+from onceward.desk.form_input import Parsed, among, parse
 from onceward.desk.row_page import named_row
 from onceward.desk.selection import Chosen, choose, organization_of
 from onceward.desk.time_zones import time_zones
@@ -33,6 +33,7 @@ from onceward.web.exposure import exposed
 RunForm = Callable[[Site, Identity, Mapping[str, str]], Awaitable[Done]]
 TEMPLATE = "desk_action.html"
 ZONE_COOKIE = "onceward_zone"
+MOST_CHOICES = 300
 BEFORE = """
 select changes from onceward.audit_log
  where entity_type = $1 and entity_id = $2 and action = $3 and changes is not null order by id desc limit 1
@@ -61,6 +62,7 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
                     shown = await _before(desk, action, tx, chosen.ids[0], present) if query.get("undo") else present
                 was, stamp = _was(_filled(form, present, zone)), version(present)
                 form = _filled(form, shown, zone)
+            form = among(Parsed(None, form), await _options(site, organization, form, chosen)).form
             tried = (
                 None
                 if form or action.reason
@@ -126,6 +128,22 @@ def _page(
     }
 
 
+async def _options(
+    site: Site, organization: UUID, form: tuple[Entry, ...], chosen: Chosen
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the options of the fields that are chosen from rows."""
+    asked = {entry.name: entry.choices for entry in form if entry.choices}
+    if not asked:
+        return {}
+    id = chosen.ids[0] if len(chosen.ids) == 1 else None
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    async with site.engine.transaction(organization=organization) as tx:
+        for name, sql in asked.items():
+            rows = await tx.fetch(f"select * from ({sql}) c limit {MOST_CHOICES}", *([id] if "$1" in sql else []))
+            found[name] = tuple((row["value"], row["word"]) for row in rows)
+    return found
+
+
 def _was(form: tuple[Entry, ...]) -> dict[str, str]:
     """Return the values with which a form was opened, for the comparison if somebody else changes the row meanwhile."""
     was: dict[str, str] = {}
@@ -187,6 +205,7 @@ def run_action(desk: Desk, action: DeskAction) -> RunForm:
         organization = await organization_of(site, identity, action, chosen.ids)
         reason = given.get("reason", "").strip()[:500]
         parsed = parse(action.model, given)
+        parsed = among(parsed, await _options(site, organization, parsed.form, chosen))
         stamp = given.get("stamp", "")
         was = {key: text for key, text in given.items() if key.startswith("was.")}
 

@@ -33,7 +33,7 @@ class Detail:
     words: Mapping[str, str] = field(default_factory=dict[str, str])
     """What people read instead of the name of an audit entry; an empty text leaves it out."""
     timeline: str = ""
-    """SQL of the app's own records, with `$1` as the id (text): `at`, `what` and `who`."""
+    """SQL of the app's own records, with `$1` as the id (text): `at`, `what`, `who`, and `path` where more is shown."""
     documents: str = ""
     """SQL of files that belong to the row, with `$1` as the id (text): `title` and `path`."""
     notes: bool = True

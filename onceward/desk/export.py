@@ -1,21 +1,23 @@
-"""A listing as a file: CSV as a stream, XLSX by way of a temporary file. Neither holds more than one page in memory."""
+"""A list as a file: CSV as a stream, XLSX by way of a temporary file. Neither holds more than one page in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import csv
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from asyncpg import Record
+
 from onceward.desk.cells import headings, line
+from onceward.desk.columns import Column
 from onceward.desk.list_request import Asked
 from onceward.desk.list_rows import Rows
-from onceward.desk.listing import Listing
 from onceward.extras import extra
 
 CHUNK = 1_000
@@ -27,13 +29,23 @@ MOST_XLSX = 1_048_000
 
 ReadChunk = Callable[[Asked], Awaitable[Rows]]
 """Reads the next rows, each time in a transaction of its own: a slow download holds no connection."""
+Chunks = AsyncIterator[Sequence[Record]]
 
 
-async def pages(read_chunk: ReadChunk, asked: Asked) -> AsyncIterator[Rows]:
-    """Return all rows, one chunk at a time."""
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a file contains: its name without the ending, its title and its columns."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+
+
+async def chunks(read_chunk: ReadChunk, asked: Asked) -> AsyncGenerator[Sequence[Record]]:
+    """Return all rows of a listing, one chunk at a time."""
     while True:
         chunk = await read_chunk(asked)
-        yield chunk
+        yield chunk.rows
         if chunk.next is None:
             return
         last = chunk.rows[-1]
@@ -45,11 +57,11 @@ def neutral(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-async def csv_lines(read_chunk: ReadChunk, listing: Listing, asked: Asked) -> AsyncGenerator[str]:
-    """Return the listing as CSV. Without the byte order mark at its beginning, Excel takes it for Latin-1."""
-    yield "\ufeff" + _csv([headings(listing.columns)])
-    async for chunk in pages(read_chunk, asked):
-        yield _csv([[neutral(value) for value in line(listing.columns, row)] for row in chunk.rows])
+async def csv_lines(sheet: Sheet, rows: Chunks) -> AsyncGenerator[str]:
+    """Return the list as CSV. Without the byte order mark at its beginning, Excel takes it for Latin-1."""
+    yield "\ufeff" + _csv([headings(sheet.columns)])
+    async for chunk in rows:
+        yield _csv([[neutral(value) for value in line(sheet.columns, row)] for row in chunk])
 
 
 def _csv(lines: list[list[Any]]) -> str:
@@ -58,30 +70,30 @@ def _csv(lines: list[list[Any]]) -> str:
     return buffer.getvalue()
 
 
-async def xlsx(read_chunk: ReadChunk, listing: Listing, asked: Asked) -> tuple[TemporaryDirectory[str], Path]:
-    """Write the listing as a workbook. The caller removes the directory when it has sent the file."""
+async def xlsx(contents: Sheet, rows: Chunks) -> tuple[TemporaryDirectory[str], Path]:
+    """Write the list as a workbook. The caller removes the directory when it has sent the file."""
     with extra("desk", "the export of lists as XLSX"):
         from importlib import import_module
 
         xlsxwriter: Any = import_module("xlsxwriter")
     directory = TemporaryDirectory(prefix="onceward-desk-")
-    path = Path(directory.name) / f"{listing.name}.xlsx"
+    path = Path(directory.name) / f"{contents.name}.xlsx"
     book = xlsxwriter.Workbook(
         str(path), {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     )
     try:
-        sheet = book.add_worksheet(listing.title[:31])
+        sheet = book.add_worksheet(contents.title[:31])
         bold = book.add_format({"bold": True})
         formats = {
             datetime: book.add_format({"num_format": "yyyy-mm-dd hh:mm"}),
             date: book.add_format({"num_format": "yyyy-mm-dd"}),
         }
-        for at, title in enumerate(headings(listing.columns)):
+        for at, title in enumerate(headings(contents.columns)):
             sheet.write_string(0, at, title, bold)
         number = 1
-        async for chunk in pages(read_chunk, asked):
-            for row in chunk.rows[: MOST_XLSX - number]:
-                for at, value in enumerate(line(listing.columns, row)):
+        async for chunk in rows:
+            for row in chunk[: MOST_XLSX - number]:
+                for at, value in enumerate(line(contents.columns, row)):
                     _write(sheet, number, at, value, formats)
                 number += 1
         # It compresses the whole file, which takes seconds for a long list.

@@ -11,7 +11,7 @@ FEATURE = Feature(
     after=("web", "messages", "workflows"),
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.desk.growth:GROWTH",
-    pages="onceward.desk.staff_notes:PAGES",
+    pages="onceward.desk.site:PAGES",
     erasers="onceward.desk.erasers:ERASERS",
     errors=("onceward.desk.errors:WrongDesk",),
 )

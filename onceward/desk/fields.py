@@ -63,6 +63,17 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class Choices:
+    """An annotation for a text that is chosen from rows, of which people see the word and the form sends the value:
+
+    `Annotated[str, Choices("select id::text as value, name as word from library.shelves order by name")]`. `$1`, if
+    the statement names it, is the id (text) of the row that the action is about, or null.
+    """
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class LongText:
     """An annotation for a text of several lines."""
 
@@ -77,6 +88,8 @@ class Entry:
     input: Input
     required: bool
     options: tuple[tuple[str, str], ...] = ()
+    choices: str = ""
+    """The statement that returns the options, if they are rows."""
     value: str = ""
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     """The further inputs of the field: a currency, a time zone, a text for each language."""
@@ -101,6 +114,7 @@ def _entry(name: str, info: FieldInfo) -> Entry:
         kind,
         required,
         options,
+        choices=next((each.sql for each in info.metadata if isinstance(each, Choices)), ""),
         longest=longest,
     )
     if info.is_required() or info.default is None:
@@ -120,6 +134,8 @@ def _input(name: str, annotation: Any, metadata: Sequence[Any]) -> tuple[Input, 
     for each in metadata:
         if isinstance(each, Options):
             return "choice", tuple(each.words.items())
+        if isinstance(each, Choices):
+            return "choice", ()
         if isinstance(each, Translations):
             return "translations", tuple((language, language) for language in each.languages)
         if isinstance(each, LongText):

@@ -1,4 +1,4 @@
-"""The routes that send a listing as a file."""
+"""Lists as files: the answers, and the routes of the listings of a desk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from onceward.desk.desk import Desk
-from onceward.desk.export import CHUNK, ReadChunk, csv_lines, xlsx
+from onceward.desk.export import CHUNK, Chunks, Sheet, chunks, csv_lines, xlsx
 from onceward.desk.list_request import Asked, ask
 from onceward.desk.list_rows import Reader, Rows, read
 from onceward.desk.listing import Listing
-from onceward.trust.identity import Identity, transaction_for
+from onceward.trust.identity import transaction_for
 from onceward.web.dashboard.contribution import Handler
 from onceward.web.dashboard.routes import credential_text, identify
 from onceward.web.dashboard.site import Site
@@ -28,26 +28,32 @@ def has_xlsx() -> bool:
     return find_spec("xlsxwriter") is not None
 
 
-def _chunks(site: Site, identity: Identity, listing: Listing) -> ReadChunk:
-    async def read_chunk(asked: Asked) -> Rows:
-        async with transaction_for(site.database, identity) as tx:
-            return await read(Reader(tx, site.database, identity.organization), listing, asked, limit=CHUNK)
+def csv_reply(sheet: Sheet, rows: Chunks) -> Response:
+    """Return the answer that streams a list as CSV."""
+    headers = {"Content-Disposition": f'attachment; filename="{sheet.name}.csv"', "Cache-Control": "no-store"}
+    return StreamingResponse(csv_lines(sheet, rows), media_type="text/csv; charset=utf-8", headers=headers)
 
-    return read_chunk
+
+async def xlsx_reply(sheet: Sheet, rows: Chunks) -> Response:
+    """Return the answer that sends a list as a workbook."""
+    directory, path = await xlsx(sheet, rows)
+    return FileResponse(
+        path,
+        media_type=XLSX,
+        filename=f"{sheet.name}.xlsx",
+        headers={"Cache-Control": "no-store"},
+        background=BackgroundTask(directory.cleanup),
+    )
 
 
 def csv_route(desk: Desk, listing: Listing) -> Callable[[Site], Handler]:
     """Return the route that streams a listing as CSV, with the filters of its address."""
-    roles, parents = desk.role_names(listing.roles), desk.parents_of(listing)
+    roles = desk.role_names(listing.roles)
 
     def make(site: Site) -> Handler:
         @exposed(credential=credential_text("viewer", roles=roles))
         async def export(request: Request) -> Response:
-            identity = await identify(request, "viewer", roles=roles)
-            asked = ask(listing, request.query_params, parents=parents)
-            headers = {"Content-Disposition": f'attachment; filename="{listing.name}.csv"', "Cache-Control": "no-store"}
-            lines = csv_lines(_chunks(site, identity, listing), listing, asked)
-            return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
+            return csv_reply(_sheet(listing), await _asked_for(site, request, desk, listing))
 
         return export
 
@@ -56,22 +62,28 @@ def csv_route(desk: Desk, listing: Listing) -> Callable[[Site], Handler]:
 
 def xlsx_route(desk: Desk, listing: Listing) -> Callable[[Site], Handler]:
     """Return the route that sends a listing as a workbook, with the filters of its address."""
-    roles, parents = desk.role_names(listing.roles), desk.parents_of(listing)
+    roles = desk.role_names(listing.roles)
 
     def make(site: Site) -> Handler:
         @exposed(credential=credential_text("viewer", roles=roles))
         async def export(request: Request) -> Response:
-            identity = await identify(request, "viewer", roles=roles)
-            asked = ask(listing, request.query_params, parents=parents)
-            directory, path = await xlsx(_chunks(site, identity, listing), listing, asked)
-            return FileResponse(
-                path,
-                media_type=XLSX,
-                filename=f"{listing.name}.xlsx",
-                headers={"Cache-Control": "no-store"},
-                background=BackgroundTask(directory.cleanup),
-            )
+            return await xlsx_reply(_sheet(listing), await _asked_for(site, request, desk, listing))
 
         return export
 
     return make
+
+
+def _sheet(listing: Listing) -> Sheet:
+    return Sheet(listing.name, listing.title, listing.columns)
+
+
+async def _asked_for(site: Site, request: Request, desk: Desk, listing: Listing) -> Chunks:
+    """Return the rows that a request asks for, if its sender may see them."""
+    identity = await identify(request, "viewer", roles=desk.role_names(listing.roles))
+
+    async def read_chunk(asked: Asked) -> Rows:
+        async with transaction_for(site.database, identity) as tx:
+            return await read(Reader(tx, site.database, identity.organization), listing, asked, limit=CHUNK)
+
+    return chunks(read_chunk, ask(listing, request.query_params, parents=desk.parents_of(listing)))

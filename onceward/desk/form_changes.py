@@ -42,6 +42,8 @@ def described(model: type[BaseModel], changes: Mapping[str, Any]) -> tuple[str, 
     """Return what an audit entry says about an action with this model, as people read it."""
     lines: list[str] = []
     for entry in entries(model):
+        if entry.choices:  # the id of a row tells people nothing
+            continue
         value = changes.get(entry.name)
         if isinstance(value, Mapping) and set(cast(Mapping[str, Any], value)) == {"before", "after"}:
             change = cast(Mapping[str, Any], value)

@@ -60,6 +60,20 @@ def parse(model: type[BaseModel], given: Mapping[str, str]) -> Parsed:
     return Parsed(None, tuple(replace(entry, error=errors.get(entry.name, "")) for entry in form))
 
 
+def among(parsed: Parsed, options: Mapping[str, tuple[tuple[str, str], ...]]) -> Parsed:
+    """Return the form with the options of its choices. A value that is none of them is an error."""
+    if not options:
+        return parsed
+    form = tuple(replace(entry, options=options.get(entry.name, entry.options)) for entry in parsed.form)
+    wrong = {
+        entry.name for entry in form if entry.name in options and entry.value and entry.value not in dict(entry.options)
+    }
+    if not wrong:
+        return Parsed(parsed.model, form)
+    text = "This is not possible any more: choose another one."
+    return Parsed(None, tuple(replace(each, error=text) if each.name in wrong else each for each in form))
+
+
 def _sentence(text: str) -> str:
     text = text.removeprefix("Value error, ")
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -21,6 +21,8 @@ def loader(desk: Desk) -> Loader:
     """Return the loader of the home page. It shows only what the roles of the viewer allow."""
 
     async def load(view: View) -> dict[str, Any]:
+        if desk.start != desk.path:
+            return {"to": desk.start}
         if desk.home is not None:
             return {**frame(desk, view, ""), **await desk.home[0](view)}
         today = datetime.now(UTC).date()

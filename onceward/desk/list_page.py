@@ -10,12 +10,12 @@ from onceward.desk.files import has_xlsx
 from onceward.desk.list_request import ask
 from onceward.desk.list_rows import Count, count, read
 from onceward.desk.listing import Listing
+from onceward.desk.saved_views import views_of
 from onceward.desk.tabs import buttons, frame, may_do, reader_of, zoned
 from onceward.web.dashboard import View
 from onceward.web.dashboard.formats import about, number
 from onceward.web.dashboard.page import Loader
 
-VIEWS = "select name, query from onceward.desk_views where listing = $1 order by name limit 50"
 MOST_CHOICES = 300
 SHOWN_FILTERS = 3
 """The other filters of a list are shown when people ask for them. Those with choices come first."""
@@ -45,7 +45,7 @@ def loader(desk: Desk, listing: Listing) -> Loader:
             "counted": listing.many(counted.rows, _count_text(view, counted)),
             "asked": asked,
             "narrowed": asked.is_narrowed,
-            "views": await view.conn.fetch(VIEWS, f"{desk.name}.{listing.name}"),
+            "views": await views_of(view, f"{desk.name}.{listing.name}"),
             "everything": view.everything,
             "has_detail": listing.name in desk.details,
             "has_xlsx": has_xlsx(),

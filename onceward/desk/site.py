@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.desk import action_page, files, home_page, list_page, row_page, run_page
+from onceward.desk import action_page, files, home_page, list_page, row_page, run_page, saved_views, staff_notes
 from onceward.desk.desk import Desk
 from onceward.desk.listing import Listing
 from onceward.web.dashboard import Action, Page, Pages, Section
 from onceward.web.dashboard.contribution import Extra
 from onceward.web.dashboard.page import Loader
 from onceward.web.exposure import NOTHING
+
+PAGES = staff_notes.PAGES + saved_views.PAGES + Pages(templates=(Path(__file__).parent / "pages",))
+"""What all desks share."""
 
 
 def desk_pages(desk: Desk) -> Pages:
@@ -53,7 +56,6 @@ def desk_pages(desk: Desk) -> Pages:
                 roles=everybody,
             ),
         ),
-        templates=(Path(__file__).parent / "pages",),
         languages=() if desk.languages is None else (desk.languages,),
     )
 

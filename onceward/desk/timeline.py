@@ -40,7 +40,7 @@ async def read_timeline(
 ) -> list[Moment]:
     """Return the newest lines about an object. `describe` says what an action was given or changed.
 
-    `further` is SQL of the app: `at`, `what`, `who`, with $1 as the id.
+    `further` is SQL of the app: `at`, `what`, `who` and perhaps `path`, with $1 as the id.
     """
     moments = [
         Moment(
@@ -56,7 +56,7 @@ async def read_timeline(
     ]
     if further:
         rows: Sequence[Any] = await conn.fetch(f"select * from ({further}) t order by at desc limit {SHOWN}", id)
-        moments += [Moment(row["at"], row["what"], _who(row["who"] or ""), "") for row in rows]
+        moments += [Moment(row["at"], row["what"], _who(row["who"] or ""), "", row.get("path")) for row in rows]
     moments = [moment for moment in moments if moment.what]
     return sorted(moments, key=lambda moment: moment.at, reverse=True)[:SHOWN]
 

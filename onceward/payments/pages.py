@@ -144,6 +144,7 @@ desk.listing(
         name="batches",
         title="Many refunds",
         noun="list of refunds",
+        plural="lists of refunds",
         rows="onceward.payment_refund_batches r",
         order="-created_at",
         columns=(

@@ -1,13 +1,14 @@
-"""Further actions of the library: a change that can be undone, an action on many rows, a file and a way back."""
+"""Further actions of the library: a change that can be undone, an action on many rows, a file, a choice of rows, and a way back."""
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel
 
 from onceward import Tx
-from onceward.desk import Act, Upload
+from onceward.desk import Act, Choices, Upload
 from onceward.money import Money
 from tests.desk.library import BOOKS, BookForm, desk
 
@@ -45,6 +46,19 @@ class CoverForm(BaseModel):
 async def set_cover(tx: Tx, act: Act[CoverForm]) -> str:
     await tx.execute("update library.books set cover = $2 where id = $1", UUID(act.id), act.given.cover.content)
     return f"{act.given.cover.name} is the cover."
+
+
+OTHERS = "select id::text as value, title as word from library.books where id <> $1::text::uuid order by title"
+
+
+class CopyForm(BaseModel):
+    by: Annotated[str, Choices(OTHERS)]
+
+
+@desk.action(BOOKS, "Replace", model=CopyForm)
+async def replace(tx: Tx, act: Act[CopyForm]) -> str:
+    await tx.execute("update library.books set about = $2 where id = $1", UUID(act.id), f"replaced by {act.given.by}")
+    return "The book is replaced."
 
 
 PAGES = desk.pages

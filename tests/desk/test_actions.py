@@ -138,6 +138,22 @@ async def test_nobody_acts_on_rows_of_others_or_without_a_token(library: Library
     assert "Add a book" in (await root.get(f"{BOOKS}/do/add")).text
 
 
+async def test_people_choose_among_rows_of_their_own_organization(library: Library, log_in: LogIn) -> None:
+    book, other = await library.add("Dune"), await library.add("Dune, second edition")
+    theirs = await library.add("Theirs", organization=library.bolt)
+    otto = await log_in("otto@acme.example")
+    form = (await otto.get(f"{BOOKS}/do/replace?ids={book}")).text
+    assert re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)', form.partition('id="i-by"')[2]) == [
+        ("", "Choose"),
+        (str(other), "Dune, second edition"),
+    ]
+    refused = await otto.post(f"{BOOKS}/do/replace", ids=book, step="run", by=theirs)
+    assert "This is not possible any more: choose another one." in refused.text
+    assert (await otto.post(f"{BOOKS}/do/replace", ids=book, step="run", by=other)).status == 303
+    assert await library.db.fetchval("select about from library.books where id = $1", book) == f"replaced by {other}"
+    assert str(other) not in (await otto.get(f"{BOOKS}/row/{book}")).text.partition("Timeline")[2]
+
+
 async def test_the_home_page_has_numbers_and_a_chart_with_its_table(library: Library, log_in: LogIn) -> None:
     book = await library.add("Dune")
     lena = await log_in("lena@acme.example")

@@ -10,7 +10,6 @@ from onceward_apps.learning.app import HERE
 from onceward_apps.learning.page_texts import PT, accepted
 from onceward_apps.learning.routes.templates import LANGUAGE, page
 
-FOR_STAFF = {"admin.html", "choose.html", "demo.html", "log_in.html", "mails.html"}
 IN_PAGE = re.compile(r'\bt\("([^"]+)"')
 IN_SCRIPT = re.compile(r'\bt\("([^"]+)"')
 ENTRY = re.compile(r'^  "([^"]+)": "([^"]+)",$', re.MULTILINE)
@@ -22,7 +21,7 @@ def holes(text: str) -> set[str]:
 
 
 def test_every_text_of_a_page_is_translated() -> None:
-    pages = {path.name: path.read_text() for path in (HERE / "pages").glob("*.html") if path.name not in FOR_STAFF}
+    pages = {path.name: path.read_text() for path in (HERE / "pages").glob("*.html")}
     used = {text for source in pages.values() for text in IN_PAGE.findall(source)} | {"Free"}
     assert used == set(PT)
     for english, portuguese in PT.items():
@@ -34,7 +33,7 @@ def test_every_text_of_a_page_is_translated() -> None:
 
 
 def test_every_text_of_a_script_is_translated() -> None:
-    scripts = [path.read_text() for path in (HERE / "static").glob("*.js") if path.name not in ("admin.js", "texts.js")]
+    scripts = [path.read_text() for path in (HERE / "static").glob("*.js") if path.name != "texts.js"]
     used = {text for source in scripts for text in IN_SCRIPT.findall(source)}
     table = (HERE / "static" / "texts.js").read_text().partition("PT_ERRORS")[0]
     translated = dict(ENTRY.findall(table))

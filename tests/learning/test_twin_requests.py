@@ -18,7 +18,7 @@ from onceward_apps.learning import app as learning
 from onceward_apps.learning import checks, discounts, link_tokens, quizzes, seats, waitlist
 from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
-from onceward_apps.learning.desk.enrolments import load_left, load_name
+from onceward_apps.learning.desk.enrolments import load_left, load_name, load_priority
 from onceward_apps.learning.desk.grade_actions import load_questions
 from onceward_apps.learning.desk.sale_actions import load_limits
 from onceward_apps.learning.desk.session_actions import load_absent, load_item, load_session
@@ -216,12 +216,16 @@ async def enrol_by_hand(stage: Stage) -> Case:
     return Case(path, body, [{**body, "reason": f"scholarship {n}"} for n in range(4)], stage.staff)
 
 
-async def priority(stage: Stage) -> Case:
+async def waiting(stage: Stage) -> UUID:
+    """Somebody who waits for a cohort."""
     cohort = await stage.cohort(max_capacity=0)
     _, user = await new_user(stage)
     async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
-        entry = await waitlist.join(tx, cohort, UUID(user["id"]))
-    return Case(f"{STAFF}/waitlist/{entry['id']}/priority", {"priority": 7}, [], stage.staff)
+        return (await waitlist.join(tx, cohort, UUID(user["id"])))["id"]
+
+
+async def priority(stage: Stage) -> Case:
+    return Case(f"{STAFF}/waitlist/{await waiting(stage)}/priority", {"priority": 7}, [], stage.staff)
 
 
 async def new_user(stage: Stage) -> tuple[int, Any]:
@@ -395,8 +399,17 @@ async def refund_on_the_desk(stage: Stage) -> Case:
 
 async def move_on_the_desk(stage: Stage) -> Case:
     _, enrollment, _ = await stage.enrolled(begun=False)
-    name = await stage.db.fetchval("select name from learning.cohorts where id = $1", await stage.cohort())
-    return on_the_desk(stage, "enrolments/do/move", {"reason": "other"}, ids=enrollment, cohort=name, reason="asked")
+    to = await stage.cohort()
+    return on_the_desk(stage, "enrolments/do/move", {"reason": "other"}, ids=enrollment, cohort=str(to), reason="asked")
+
+
+async def prioritise_on_the_desk(stage: Stage) -> Case:
+    id = await waiting(stage)
+    return on_the_desk(stage, "waitlist/do/prioritise", ids=id, priority="7", **await loaded(stage, load_priority, id))
+
+
+async def remove_from_the_waitlist_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "waitlist/do/remove", {"reason": "other"}, ids=await waiting(stage), reason="asked")
 
 
 async def repeat_on_the_desk(stage: Stage) -> Case:
@@ -708,6 +721,8 @@ CASES: Cases[Stage] = {
     f"POST {DESK}/cohorts/do/change_state": change_state_on_the_desk,
     f"POST {DESK}/enrolments/do/refund": refund_on_the_desk,
     f"POST {DESK}/enrolments/do/move": move_on_the_desk,
+    f"POST {DESK}/waitlist/do/prioritise": prioritise_on_the_desk,
+    f"POST {DESK}/waitlist/do/remove": remove_from_the_waitlist_on_the_desk,
     f"POST {DESK}/refunds/do/repeat": repeat_on_the_desk,
     f"POST {PUBLIC}/cohorts/{{cohort_id}}/checkout": checkout,
     f"POST {PUBLIC}/cohorts/{{cohort_id}}/checkout (free)": free_checkout,

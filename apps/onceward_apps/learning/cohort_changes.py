@@ -79,6 +79,9 @@ async def change_cohort(
     _require_inside(cohort, new, coming, by)
     changed = await rows.change(tx, cohort_id, new)
     moved = await _move_sessions(tx, changed, coming, by) if by else 0
+    if not moved and new["has_live_sessions"] and {"has_live_sessions", "cal_event_type_id"} & set(fields):
+        for session in coming:  # from now on they are booked, also for those who have enrolled already
+            await sessions.align(tx, changed, session)
     changes = {name: {"from": str(cohort[name]), "to": str(new[name])} for name in fields}
     await tx.audit("cohort_changed", entity_type="Cohort", entity_id=cohort_id, changes=changes, actor=actor)
     result = Changed(changed, fields, students, moved)

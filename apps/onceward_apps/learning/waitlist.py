@@ -66,6 +66,33 @@ async def set_priority(tx: Tx, entry_id: UUID, priority: int, *, actor: str) -> 
     return entry
 
 
+async def remove(tx: Tx, entry_id: UUID, *, reason: str, actor: str) -> Any:
+    """End the entry of a person who waits, and tell them why. The place of an invite goes to the next in the queue."""
+    known = await rows.find(tx, entry_id)
+    if known is None:
+        raise NotFound(f"there is no waitlist entry {entry_id}")
+    await cohorts.lock(tx, known["cohort_id"])
+    invite = await rows.open_invite(tx, entry_id)
+    entry = await rows.end_entry(tx, entry_id, "REMOVED", reason)
+    if entry is None:
+        raise NotFound(f"there is no waitlist entry {entry_id} that waits")
+    if invite is not None:
+        await rows.end_invite(tx, invite["id"], "REVOKED")
+        if invite["claim_id"] is not None:
+            await release(tx, [invite["claim_id"]])
+    await _mail_removal(tx, entry, await users.get(tx, entry["user_id"]), known["cohort_name"], reason=reason)
+    await activity.record(tx, "waitlist_removed", cohort_id=entry["cohort_id"], user_id=entry["user_id"])
+    await tx.audit("waitlist_left", entity_type="WaitlistEntry", entity_id=entry_id, reason=reason, actor=actor)
+    await promote(tx, entry["cohort_id"])
+    return entry
+
+
+async def _mail_removal(tx: Tx, entry: Any, user: Any, cohort_name: str, *, reason: str | None) -> None:
+    data = {"name": user["name"], "cohortName": cohort_name, "reason": reason}
+    data |= {"expiredInvites": entry["expired_invites"]}
+    await mail(tx, "waitlist-removed", user, key=f"waitlist:{entry['id']}:removed", data=data)
+
+
 async def promote(tx: Tx, cohort_id: UUID) -> int:
     """Invite people while places are free. Returns the number of invites."""
     cohort = await cohorts.lock(tx, cohort_id)  # one promotion at a time: two would invite the same person
@@ -129,9 +156,7 @@ async def expire_invite(tx: Tx, invite_id: UUID, cohort_id: UUID) -> bool:
     entry = await rows.back_to_queue(tx, invite["waitlist_entry_id"], settings().max_expired_invites)
     if entry is not None and entry["status"] == "REMOVED":
         user = await users.get(tx, entry["user_id"])
-        data = {"name": user["name"], "cohortName": invite["cohort_name"], "expiredInvites": entry["expired_invites"]}
-        key = f"waitlist:{entry['id']}:removed"
-        await mail(tx, "waitlist-removed", user, key=key, data=data)
+        await _mail_removal(tx, entry, user, invite["cohort_name"], reason=None)
         await activity.record(tx, "waitlist_removed", cohort_id=entry["cohort_id"], user_id=entry["user_id"])
     await promote(tx, cohort_id)
     return True

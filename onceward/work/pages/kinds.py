@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onceward.desk.saved_views import LISTS
 from onceward.feature import NOBODY, OWNERS
 from onceward.web.dashboard.contribution import Finder, Hit, Pages
 from onceward.web.dashboard.navigation import Section
 from onceward.web.dashboard.page import Page, View
 from onceward.work.pages.detail_page import cancel_action, detail_loader
+from onceward.work.pages.list_files import file_routes
 from onceward.work.pages.list_page import list_loader
 from onceward.work.pages.listing import Listing
 
@@ -24,6 +26,7 @@ def work_pages(kind: Listing, *, key: str, order: int, finders: tuple[Finder, ..
     """List and detail pages of a kind of work. `key` is the keyboard shortcut, `order` the place in the menu."""
     path = f"/dashboard/{kind.slug}"
     title = kind.slug.capitalize()
+    LISTS[kind.list_name] = path
     return Pages(
         pages=(
             Page(
@@ -47,6 +50,7 @@ def work_pages(kind: Listing, *, key: str, order: int, finders: tuple[Finder, ..
             ),
         ),
         actions=(cancel_action(kind),),
+        extras=file_routes(kind),
         sections=(Section(kind.slug, title, path, key, kind.table, group="Activity", order=order),),
         paths={kind.noun: path},
         finders=finders,

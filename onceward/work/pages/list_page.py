@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from onceward.desk.files import has_xlsx
+from onceward.desk.saved_views import views_of
 from onceward.web.dashboard import pagination
 from onceward.web.dashboard.page import Loader, View
 from onceward.web.dashboard.pagination import LONGER, LONGER_S, PAGE
-from onceward.windows import MOST_EXAMINED, MOST_JOINED, walk
+from onceward.windows import MOST_EXAMINED, MOST_JOINED, Walked, walk
 from onceward.work.pages.listing import UNFINISHED, Listing
 
 SPANS = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
@@ -21,31 +23,12 @@ ESTIMATE = "select reltuples::float8 from pg_class where oid = $1::regclass"
 
 def list_loader(kind: Listing) -> Loader:
     async def load(view: View) -> dict[str, Any]:
-        state = view.text("state") if view.text("state") in kind.states else ""
-        where, args = _conditions(kind, view, is_unfinished=state in UNFINISHED)
-        since, until = _range(view)
-        oldest, before = 0, view.number("before")
-        if since is not None:
-            oldest = await view.conn.fetchval("select onceward.id_at($1)", since - OPEN_FOR)
-            args.append(since)
-            where += f" and {kind.at} >= ${len(args) + 3}::timestamptz"
-        if until is not None:
-            latest = await view.conn.fetchval("select onceward.id_at($1)", until + OPEN_FOR)
-            before = latest if before is None else min(before, latest)
-            args.append(until)
-            where += f" and {kind.at} < ${len(args) + 3}::timestamptz"
-        statement, longer = kind.listing(state=state, where=where), bool(view.text("longer"))
-        is_joined = bool(state) or "w." in where or bool(kind.joins and view.text("q"))
-        most = MOST_JOINED if is_joined else MOST_EXAMINED
-        walked = await walk(
-            view.conn,
-            statement,
-            *args,
-            windows=kind.windows(view.organization, state=state),
-            want=PAGE,
-            before=before,
-            oldest=oldest,
-            most=most * LONGER if longer else most,
+        longer = bool(view.text("longer"))
+        walked = await read_list(
+            kind,
+            view,
+            before=view.number("before"),
+            times=LONGER if longer else 1,
             budget_s=LONGER_S if longer else pagination.BUDGET_S,
         )
         filtered = any(view.text(name) for name in ("state", "q", "since", "until", "span", *kind.facets))
@@ -59,9 +42,42 @@ def list_loader(kind: Listing) -> Loader:
             "filtered": filtered,
             "estimate": estimate if estimate is not None and estimate > 10_000 else None,
             "tail": view.number("before") is None,
+            "views": await views_of(view, kind.list_name),
+            "has_xlsx": has_xlsx(),
         }
 
     return load
+
+
+async def read_list(
+    kind: Listing, view: View, *, before: int | None, want: int = PAGE, times: int = 1, budget_s: float | None = None
+) -> Walked:
+    """Return the rows that match the filters of an address. `times` as many rows are examined as for a page."""
+    state = view.text("state") if view.text("state") in kind.states else ""
+    where, args = _conditions(kind, view, is_unfinished=state in UNFINISHED)
+    since, until = _range(view)
+    oldest = 0
+    if since is not None:
+        oldest = await view.conn.fetchval("select onceward.id_at($1)", since - OPEN_FOR)
+        args.append(since)
+        where += f" and {kind.at} >= ${len(args) + 3}::timestamptz"
+    if until is not None:
+        latest = await view.conn.fetchval("select onceward.id_at($1)", until + OPEN_FOR)
+        before = latest if before is None else min(before, latest)
+        args.append(until)
+        where += f" and {kind.at} < ${len(args) + 3}::timestamptz"
+    is_joined = bool(state) or "w." in where or bool(kind.joins and view.text("q"))
+    return await walk(
+        view.conn,
+        kind.listing(state=state, where=where),
+        *args,
+        windows=kind.windows(view.organization, state=state),
+        want=want,
+        before=before,
+        oldest=oldest,
+        most=times * (MOST_JOINED if is_joined else MOST_EXAMINED),
+        budget_s=budget_s,
+    )
 
 
 def _conditions(kind: Listing, view: View, *, is_unfinished: bool) -> tuple[str, list[Any]]:

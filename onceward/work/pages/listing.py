@@ -99,6 +99,11 @@ class Listing:
     cancel: Cancel | None = None
     """Replaces the action of the cancel button, if cancelling the work is not enough."""
 
+    @property
+    def list_name(self) -> str:
+        """Return the name under which views of the list are saved."""
+        return f"onceward.{self.slug}"
+
     def listing(self, *, state: str = "", where: str = "") -> str:
         """Return the query of a list page. $1, $2, $3 are upper id, lower id and limit; the arguments of `where`
         follow."""

@@ -47,7 +47,11 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/engagement"): Ask(blank=True),
     ("GET", f"{D}/engagement/preview"): Ask(),
     ("GET", f"{D}/engagement/user"): Ask(query={"id": "$engaged"}, blank=True),
-    **{("GET", f"{D}/{slug}"): Ask() for slug in ("events", "jobs", "messages", "deliveries", "workflows")},
+    **{
+        ("GET", f"{D}/{slug}{end}"): Ask(blank=end == ".xlsx")
+        for slug in ("events", "jobs", "messages", "deliveries", "workflows")
+        for end in ("", ".csv", ".xlsx")
+    },
     ("GET", f"{D}/events/{{id}}"): Ask(fill={"id": "$inbox_event"}),
     ("GET", f"{D}/payments"): NOTHING,
     **{("GET", f"{D}/payments/{name}"): Ask(blank=name not in MONEY[:3]) for name in MONEY},

@@ -45,6 +45,7 @@ ROWS = {
     "learning/discounts": "$discount",
     "learning/submissions": "$work",
     "learning/items": "$item",
+    "learning/waitlist": "$waiting",
     "ticketing/events": "$event",
     "ticketing/sections": "$section",
     "ticketing/orders": "$checkout",
@@ -60,6 +61,7 @@ ROWS = {
 ASKING = {
     **{f"learning/cohorts/do/{name}": "$cohort" for name in ("duplicate", "enrol", "add_session", "add_item")},
     **{f"learning/sessions/do/{name}": "$session" for name in ("cancel", "set_recording")},
+    **{f"learning/waitlist/do/{name}": "$waiting" for name in ("prioritise", "remove")},
     "learning/items/do/remove_item": "$item",
     "learning/items/do/set_questions": "$item",
     "learning/cohorts/do/reserve_seats": "$cohort",
@@ -239,6 +241,8 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/learning/sessions/do/set_recording"): attempt("$session", url="https://video.example/2"),
     ("POST", f"{D}/learning/sessions/do/check_off"): attempt("$session", absent="x@example.org"),
     ("POST", f"{D}/learning/items/do/edit_item"): Ask(form={"ids": "$item", "title": "x", "step": "try"}, blank=True),
+    ("POST", f"{D}/learning/waitlist/do/prioritise"): attempt("$waiting", priority="5"),
+    ("POST", f"{D}/learning/waitlist/do/remove"): attempt("$waiting", **WHY),
     ("POST", f"{D}/learning/items/do/remove_item"): attempt("$item"),
     ("POST", f"{D}/learning/items/do/set_questions"): attempt("$item", questions=""),
     ("POST", f"{D}/learning/cohorts/do/reserve_seats"): attempt(

@@ -153,7 +153,6 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/home"): Ask(headers=AS_STUDENT),
     ("GET", "/learn/home/{enrollment_id}"): Ask(fill=ENROLLED, headers=AS_STUDENT),
     ("GET", "/learn/home/{enrollment_id}/calendar.ics"): Ask(fill=ENROLLED, headers=AS_STUDENT),
-    ("GET", "/learn/admin"): Ask(),
     # The last ones: they end what the others ask for.
     ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/reissue"): Ask(
         fill=ENROLLED, json=WHY, refused=True

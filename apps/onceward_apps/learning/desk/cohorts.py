@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from onceward import Tx
-from onceward.desk import Act, LongText, Options
+from onceward.desk import Act, Choices, LongText, Options
 from onceward.money import Money
 from onceward.web import ANYTHING
 from onceward.web.dashboard import ActionRefused, many
 from onceward_apps.learning import cohort_changes, cohorts, enrollments, users
 from onceward_apps.learning.desk.listings import COHORTS, desk
 from onceward_apps.learning.desk.words import COHORT
+from onceward_apps.learning.model import TRANSITIONS
 from onceward_apps.learning.store import cohorts as rows
 
 CHANGEABLE = "r.status not in ('CANCELLED', 'COMPLETED')"
 MOST_PEOPLE = 200
+INSTALMENTS = "Another way to pay, for people who enrol from now on. 0: only at once."
+ZONE = "Mails count days and hours in it: Europe/Lisbon."
+EVENT_TYPE = "Its number. With it, the live sessions of every student are booked there."
+CHANGES = ", ".join(f"('{old}', '{new}', '{COHORT[new]}')" for old, every in TRANSITIONS.items() for new in every)
+NEXT_STATES = f"""
+select v.value, v.word from learning.cohorts c join (values {CHANGES}) v(old, value, word) on v.old = c.status
+ where c.id = $1::text::uuid
+"""
+"""The states that a cohort can have after its present one."""
 
 
 class CohortForm(BaseModel):
@@ -31,6 +41,11 @@ class CohortForm(BaseModel):
     ends_at: datetime = Field(title="Ends")
     max_capacity: int = Field(title="Places", ge=0, le=1_000_000)
     price: Money = Field(title="Price", description="0 for a cohort that costs nothing.")
+    instalment_count: int = Field(0, title="Monthly instalments", ge=0, le=60, description=INSTALMENTS)
+    instalment_price: Money | None = Field(None, title="Price of an instalment")
+    time_zone: str = Field("UTC", title="Time zone", description=ZONE)
+    has_live_sessions: bool = Field(False, title="Live sessions: attendance counts for the certificate")
+    cal_event_type_id: int | None = Field(None, title="Event type at Cal.com", ge=1, description=EVENT_TYPE)
     required_attendance_percentage: int = Field(80, title="Attendance for a certificate, %", ge=0, le=100)
 
 
@@ -48,9 +63,13 @@ class EditForm(BaseModel):
     starts_at: datetime = Field(title="Starts")
     ends_at: datetime = Field(title="Ends")
     move_sessions: bool = Field(False, title="Move the sessions by as much as the start")
-    time_zone: str = Field("UTC", title="Time zone", description="Mails count days and hours in it: Europe/Lisbon.")
+    time_zone: str = Field("UTC", title="Time zone", description=ZONE)
     price: Money = Field(title="Price", description="It counts for people who enrol from now on.")
-    extension_price: int = Field(0, title="Price of more access", description="In minor units. 0: none is sold.", ge=0)
+    instalment_count: int = Field(0, title="Monthly instalments", ge=0, le=60, description=INSTALMENTS)
+    instalment_price: Money | None = Field(None, title="Price of an instalment")
+    has_live_sessions: bool = Field(False, title="Live sessions: attendance counts for the certificate")
+    cal_event_type_id: int | None = Field(None, title="Event type at Cal.com", ge=1, description=EVENT_TYPE)
+    extension_price: Money | None = Field(None, title="Price of more access", description="Empty: none is sold.")
     extension_days: int = Field(30, title="Days of more access", ge=1, le=3650)
     required_attendance_percentage: int = Field(80, title="Attendance for a certificate, %", ge=0, le=100)
     zoom_link: str | None = Field(None, title="Link of the call", max_length=2000)
@@ -73,22 +92,32 @@ class PeopleForm(BaseModel):
 class StateForm(BaseModel):
     """The state that a cohort gets."""
 
-    status: Annotated[str, Options(COHORT)] = Field(title="State")
+    status: Annotated[str, Options(COHORT), Choices(NEXT_STATES)] = Field(title="State")
+
+
+def _minor(price: Money, other: Money | None, field: str) -> int:
+    """Return the amount of a further price, which is in the currency of the price itself."""
+    if other is None or other.amount == 0:
+        return 0
+    if other.currency != price.currency:
+        raise ActionRefused(f"{field}: {other.currency} is not the currency of the price, {price.currency}")
+    return other.amount
+
+
+def _prices(given: CohortForm | EditForm) -> dict[str, Any]:
+    return {
+        "price": given.price.amount,
+        "currency": given.price.currency,
+        "instalment_price": _minor(given.price, given.instalment_price, "Price of an instalment"),
+        "instalment_count": given.instalment_count,
+    }
 
 
 @desk.action(COHORTS, "New cohort", on="list", model=CohortForm)
 async def create(tx: Tx, act: Act[CohortForm]) -> str:
     given = act.given
-    new = cohorts.NewCohort(
-        name=given.name,
-        description=given.description,
-        starts_at=given.starts_at,
-        ends_at=given.ends_at,
-        max_capacity=given.max_capacity,
-        price=given.price.amount,
-        currency=given.price.currency,
-        required_attendance_percentage=given.required_attendance_percentage,
-    )
+    values = given.model_dump(exclude={"price", "instalment_price"}) | _prices(given)
+    new = cohorts.NewCohort(**values)
     cohort = await cohorts.create_cohort(tx, new, actor=act.by.actor)
     act.id = str(cohort["id"])
     return f"{given.name} was created as a draft. Open it when it is ready."
@@ -116,16 +145,22 @@ async def load_cohort(tx: Tx, id: str) -> EditForm | None:
     row = await rows.find(tx, UUID(id))
     if row is None:
         return None
-    names = ("name", "description", "starts_at", "ends_at", "time_zone", "extension_price", "extension_days")
-    names += ("required_attendance_percentage", "zoom_link", "slack_channel_url")
-    return EditForm(price=Money(row["price"], row["currency"]), **{name: row[name] for name in names})
+    names = ("name", "description", "starts_at", "ends_at", "time_zone", "extension_days", "instalment_count")
+    names += ("required_attendance_percentage", "zoom_link", "slack_channel_url", "has_live_sessions")
+    names += ("cal_event_type_id",)
+    further = {
+        name: Money(row[name], row["currency"]) if row[name] else None
+        for name in ("extension_price", "instalment_price")
+    }
+    return EditForm(price=Money(row["price"], row["currency"]), **further, **{name: row[name] for name in names})
 
 
 @desk.action(COHORTS, "Edit", model=EditForm, load=load_cohort, when=CHANGEABLE, causes=("mail", "call"))
 async def edit(tx: Tx, act: Act[EditForm]) -> str:
     given = act.given
-    values = given.model_dump(exclude={"price", "move_sessions"})
-    values |= {"price": given.price.amount, "currency": given.price.currency}
+    values = given.model_dump(exclude={"price", "instalment_price", "extension_price", "move_sessions"})
+    values |= _prices(given)
+    values |= {"extension_price": _minor(given.price, given.extension_price, "Price of more access")}
     values |= {name: values[name] or None for name in ("zoom_link", "slack_channel_url")}
     changed = await cohort_changes.change_cohort(
         tx, UUID(act.id), values, actor=act.by.actor, move_sessions=given.move_sessions

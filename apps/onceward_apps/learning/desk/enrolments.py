@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from onceward import Tx
-from onceward.desk import Act
+from onceward.desk import Act, Choices
 from onceward.money import Money
 from onceward.web import ANYTHING
 from onceward.web.dashboard import ActionRefused, many
-from onceward_apps.learning import certificates, enrollments, users
-from onceward_apps.learning.desk.listings import ENROLMENTS, STUDENTS, desk
+from onceward_apps.learning import certificates, enrollments, users, waitlist
+from onceward_apps.learning.desk.listings import ENROLMENTS, STUDENTS, WAITLIST, desk
 from onceward_apps.learning.desk.money_lists import REFUNDS
+from onceward_apps.learning.desk.words import OTHER_COHORTS
 from onceward_apps.learning.refund_requests import refund_enrollment, refund_part, retry_refund
+
+WAITS = "r.status in ('ACTIVE', 'INVITED')"
 
 
 class MoveForm(BaseModel):
     """Where a student goes."""
 
-    cohort: str = Field(title="Name of the cohort")
+    cohort: Annotated[str, Choices(OTHER_COHORTS)] = Field(title="Cohort", description="Those that are open.")
 
 
 @desk.action(
@@ -72,11 +76,8 @@ async def refund_a_part(tx: Tx, act: Act[PartForm]) -> str:
     ENROLMENTS, "Move to another cohort", model=MoveForm, when="r.status = 'ACTIVE'", reason=True, causes=("mail",)
 )
 async def move(tx: Tx, act: Act[MoveForm]) -> str:
-    found = await tx.fetch("select id, name from learning.cohorts where lower(name) = lower($1)", act.given.cohort)
-    if len(found) != 1:
-        raise ActionRefused(f"{len(found)} cohorts have the name {act.given.cohort[:80]!r}: enter the name of one")
-    await enrollments.move(tx, UUID(act.id), found[0]["id"], actor=act.by.actor, reason=act.reason)
-    return f"The student is now in {found[0]['name']}. What was paid stays; a difference is not charged."
+    moved = await enrollments.move(tx, UUID(act.id), UUID(act.given.cohort), actor=act.by.actor, reason=act.reason)
+    return f"The student is now in {moved['cohort_name']}. What was paid stays; a difference is not charged."
 
 
 class NameForm(BaseModel):
@@ -116,3 +117,28 @@ async def revoke(tx: Tx, act: Act[BaseModel]) -> str:
 async def repeat(tx: Tx, act: Act[BaseModel]) -> str:
     attempt = await retry_refund(tx, UUID(act.id), actor=act.by.actor)
     return f"Attempt {attempt} of the refund is on its way."
+
+
+class PriorityForm(BaseModel):
+    """The place in the queue."""
+
+    priority: int = Field(
+        0, title="Priority", ge=-1000, le=1000, description="Higher ones are invited first. 0 is usual."
+    )
+
+
+async def load_priority(tx: Tx, id: str) -> PriorityForm | None:
+    priority = await tx.fetchval("select priority from learning.waitlist_entries where id = $1", UUID(id))
+    return None if priority is None else PriorityForm(priority=priority)
+
+
+@desk.action(WAITLIST, "Change the priority", model=PriorityForm, load=load_priority, when=WAITS)
+async def prioritise(tx: Tx, act: Act[PriorityForm]) -> str:
+    await waitlist.set_priority(tx, UUID(act.id), act.given.priority, actor=act.by.actor)
+    return f"The priority is {act.given.priority}."
+
+
+@desk.action(WAITLIST, "Remove", on="rows", when=WAITS, reason=True, danger=True, causes=("mail",))
+async def remove(tx: Tx, act: Act[BaseModel]) -> str:
+    await waitlist.remove(tx, UUID(act.id), reason=act.reason, actor=act.by.actor)
+    return "The person is off the waitlist and reads the reason. The next in the queue gets the place of an invite."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceward.desk import Chart, DeskFigure
 from onceward.web.dashboard import Figure, Reason, Status, View, many, number
-from onceward_apps.learning.desk.listings import desk
+from onceward_apps.learning.desk.listings import COHORTS, desk
 from onceward_apps.learning.store import overview
 
 OWN = "($1::uuid is null or {}organization_id = $1)"
@@ -38,6 +38,16 @@ desk.figure(
         warn_above=0,
     )
 )
+desk.figure(
+    DeskFigure(
+        title="Work to grade",
+        sql=f"select count(*) from learning.submissions where status = 'HANDED_IN' and {OWN.format('')}",
+        listing="submissions",
+        query="status=HANDED_IN",
+    )
+)
+desk.shortlist(COHORTS, "Running cohorts", "status=IN_PROGRESS")
+desk.shortlist(COHORTS, "Coming cohorts", "starts_at=next&sort=starts_at")
 desk.chart(
     Chart(
         name="enrolments",
@@ -45,6 +55,17 @@ desk.chart(
         sql="select enrolled_at::date as at, count(*) as value from learning.enrollments"
         " where enrolled_at >= $1 and ($2::uuid is null or organization_id = $2) group by 1",
         empty="Nobody has enrolled in the last 30 days.",
+    )
+)
+desk.chart(
+    Chart(
+        name="payments",
+        title="Payments",
+        sql="select p.paid_at::date as at, count(*) as value from onceward.payments p"
+        f" where {overview.OURS} and p.decision = 'accepted' and p.paid_at >= $1"
+        " and p.created_at >= $1 - interval '40 days' and ($2::uuid is null or p.organization_id = $2) group by 1",
+        empty="Nobody has paid in the last 30 days.",
+        roles=("accountant",),
     )
 )
 

@@ -6,13 +6,15 @@ from onceward.desk import Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.learning.app import HERE, app
 from onceward_apps.learning.desk.words import (
     COHORT,
+    COHORTS_BY_START,
     ENROLMENT,
-    HAPPENED,
+    ENROLMENT_TIMELINE,
     KIND,
     SEATS_TAKEN,
     SESSION,
     SESSION_AUDIT,
     SESSION_STATE,
+    STUDENT_TIMELINE,
     WAITING,
     WORK,
     WORK_FILES,
@@ -44,7 +46,7 @@ ENROLMENTS = Listing(
     columns=(
         Column("student", "Student", sql="coalesce(nullif(u.name, ''), u.email)", search=True),
         Column("email", "Email", sql="u.email", search=True, wide=True),
-        Column("cohort", "Cohort", sql="c.name"),
+        Column("cohort", "Cohort", sql="c.name", filter=True, choices=COHORTS_BY_START, by="r.cohort_id"),
         Column("status", "State", words=ENROLMENT, tones={"ACTIVE": "good", "REFUND_PENDING": "warn"}, filter=True),
         Column("amount_paid", "Paid", kind="money", currency="r.currency"),
         Column("enrolled_at", "Enrolled", kind="time", sort=True, filter=True),
@@ -63,8 +65,9 @@ WAITLIST = Listing(
     roles=("instructor",),
     columns=(
         Column("person", "Person", sql="coalesce(nullif(u.name, ''), u.email)", search=True),
-        Column("cohort", "Cohort", sql="c.name"),
+        Column("cohort", "Cohort", sql="c.name", filter=True, choices=COHORTS_BY_START, by="r.cohort_id"),
         Column("status", "State", words=WAITING, tones={"INVITED": "busy", "ENROLLED": "good"}, filter=True),
+        Column("priority", "Priority", kind="number"),
         Column("expired_invites", "Invites that expired", kind="number", wide=True),
         Column("added_at", "Since", kind="time", sort=True),
     ),
@@ -79,7 +82,7 @@ SESSIONS = Listing(
     roles=("instructor",),
     columns=(
         Column("title", "Title"),
-        Column("cohort", "Cohort", sql="c.name"),
+        Column("cohort", "Cohort", sql="c.name", filter=True, choices=COHORTS_BY_START, by="r.cohort_id"),
         Column("starts_at", "Starts", kind="time", sort=True, filter=True),
         Column("ends_at", "Ends", kind="time", wide=True),
         Column("state", "State", sql=SESSION_STATE, words=SESSION, tones={"cancelled": "bad", "coming": "good"}),
@@ -97,7 +100,7 @@ ITEMS = Listing(
     columns=(
         Column("title", "Title", sort=True),
         Column("kind", "Kind", words=KIND, filter=True),
-        Column("cohort", "Cohort", sql="c.name"),
+        Column("cohort", "Cohort", sql="c.name", filter=True, choices=COHORTS_BY_START, by="r.cohort_id"),
         Column("position", "Position", kind="number"),
         Column("required", "Required", kind="yes"),
         Column("is_prep", "Before the start", kind="yes", wide=True),
@@ -116,7 +119,7 @@ CHAT = Listing(
     columns=(
         Column("author", "Author", sql="coalesce(nullif(u.name, ''), u.email, r.author)"),
         Column("message", "Message"),
-        Column("cohort", "Cohort", sql="c.name", wide=True),
+        Column("cohort", "Cohort", sql="c.name", wide=True, filter=True, choices=COHORTS_BY_START, by="r.cohort_id"),
         Column("sent_at", "Written", kind="time"),
     ),
     empty="Messages appear here when students write in the chat of a cohort.",
@@ -135,7 +138,7 @@ WORKS = Listing(
     columns=(
         Column("student", "Student", sql="coalesce(nullif(u.name, ''), u.email)"),
         Column("title", "Assignment", sql="i.title"),
-        Column("cohort", "Cohort", sql="c.name", wide=True),
+        Column("cohort", "Cohort", sql="c.name", wide=True, filter=True, choices=COHORTS_BY_START, by="i.cohort_id"),
         Column("status", "State", words=WORK, tones={"HANDED_IN": "busy", "PASSED": "good"}, filter=True),
         Column("grade", "Grade", kind="number"),
         Column("handed_in_at", "Handed in", kind="time"),
@@ -229,6 +232,7 @@ STUDENTS = desk.listing(
         title="coalesce(nullif(r.name, ''), r.email)",
         related=(Related(ENROLMENTS, by="r.user_id"), Related(WAITLIST, by="r.user_id")),
         also=("User",),
+        timeline=STUDENT_TIMELINE,
     ),
 )
 desk.listing(
@@ -249,7 +253,7 @@ desk.listing(
             "certificate_reissued": "Certificate issued again",
             "certificate_revoked": "Certificate revoked",
         },
-        timeline=HAPPENED,
+        timeline=ENROLMENT_TIMELINE,
     ),
 )
 desk.listing(
@@ -280,4 +284,12 @@ desk.listing(
         words={"work_graded": "Graded"},
     ),
 )
-desk.listing(WAITLIST)
+desk.listing(
+    WAITLIST,
+    detail=Detail(
+        title="coalesce(nullif(u.name, ''), u.email) || ', ' || c.name",
+        facts=(Column("email", "Email", sql="u.email"), Column("invited_at", "Invited", kind="time")),
+        also=("WaitlistEntry",),
+        words={"waitlist_priority_set": "Priority changed", "waitlist_left": "Removed"},
+    ),
+)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from onceward import Tx
-from onceward.desk import Act
+from onceward.desk import Act, Choices
 from onceward.money import Money
-from onceward.web.dashboard import ActionRefused, many
+from onceward.web.dashboard import many
 from onceward_apps.learning import discounts, seats
 from onceward_apps.learning.desk.listings import COHORTS, SEATS, desk
 from onceward_apps.learning.desk.money_lists import DISCOUNTS
+from onceward_apps.learning.desk.words import COHORTS_TO_SELL
 from onceward_apps.learning.store import discounts as rows
 
 
@@ -23,7 +25,9 @@ class DiscountForm(BaseModel):
     code: str = Field(title="Code", min_length=6, max_length=40, description="People type it: SPRING-2031.")
     percent: int | None = Field(None, title="Lower by, %", ge=1, le=99)
     amount: Money | None = Field(None, title="Or by an amount")
-    cohort: str = Field("", title="Only for the cohort", description="Its name. Empty: for every cohort.")
+    cohort: Annotated[str, Choices(COHORTS_TO_SELL)] = Field(
+        "", title="Only for the cohort", description="Empty: for every cohort."
+    )
     most_uses: int | None = Field(None, title="How often", ge=1, le=1_000_000, description="Empty: without a limit.")
     valid_until: datetime | None = Field(None, title="Until")
 
@@ -48,19 +52,13 @@ class SeatsForm(BaseModel):
 @desk.action(DISCOUNTS, "New code", on="list", model=DiscountForm, roles=("accountant",))
 async def add_code(tx: Tx, act: Act[DiscountForm]) -> str:
     given = act.given
-    cohort: UUID | None = None
-    if given.cohort.strip():
-        found = await tx.fetch("select id from learning.cohorts where lower(name) = lower($1)", given.cohort.strip())
-        if len(found) != 1:
-            raise ActionRefused(f"{len(found)} cohorts have the name {given.cohort[:80]!r}: enter the name of one")
-        cohort = found[0]["id"]
     amount = given.amount if given.amount is not None and given.amount.amount > 0 else None
     row = await discounts.add(
         tx,
         given.code,
         percent=given.percent,
         amount=amount,
-        cohort_id=cohort,
+        cohort_id=UUID(given.cohort) if given.cohort else None,
         most_uses=given.most_uses,
         valid_until=given.valid_until,
         actor=act.by.actor,

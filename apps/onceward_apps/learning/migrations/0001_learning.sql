@@ -298,6 +298,8 @@ create unique index waitlist_entries_one_live on learning.waitlist_entries (user
 create index waitlist_entries_next on learning.waitlist_entries (cohort_id, priority desc, expired_invites, added_at, id)
     where status = 'ACTIVE';
 create index waitlist_entries_newest on learning.waitlist_entries (organization_id, added_at, id);
+create index waitlist_entries_of_cohort on learning.waitlist_entries (cohort_id, added_at, id);
+create index waitlist_entries_by_user on learning.waitlist_entries (user_id);
 select onceward.protect('learning.waitlist_entries');
 
 create table learning.waitlist_invites (

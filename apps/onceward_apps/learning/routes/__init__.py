@@ -2,7 +2,6 @@
 
 from onceward_apps.learning.app import app
 from onceward_apps.learning.routes import (
-    admin_pages,
     badges,
     certificates,
     coursework,
@@ -22,7 +21,6 @@ for module in (
     public,
     students,
     student_pages,
-    admin_pages,
     badges,
     certificates,
     coursework,

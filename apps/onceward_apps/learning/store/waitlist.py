@@ -23,6 +23,10 @@ select w.*, u.email, u.name as user_name, u.locale, u.erased_at
  order by w.priority desc, w.expired_invites, w.added_at, w.id limit 1 for update of w
 """
 ENTRY = "select * from learning.waitlist_entries where id = $1 for update"
+FIND = """
+select w.*, c.name as cohort_name
+  from learning.waitlist_entries w join learning.cohorts c on c.id = w.cohort_id where w.id = $1
+"""
 LIVE_ENTRY = """
 select * from learning.waitlist_entries where user_id = $1 and cohort_id = $2
    and status in ('ACTIVE', 'INVITED') for update
@@ -92,6 +96,11 @@ async def next_entry(tx: Tx, cohort_id: UUID) -> Any:
 
 async def entry(tx: Tx, entry_id: UUID) -> Any:
     return await tx.fetchrow(ENTRY, entry_id)
+
+
+async def find(tx: Tx, entry_id: UUID) -> Any:
+    """Return an entry with the name of its cohort."""
+    return await tx.fetchrow(FIND, entry_id)
 
 
 async def live_entry(tx: Tx, user_id: UUID, cohort_id: UUID) -> Any:
