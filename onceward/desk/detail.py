@@ -18,6 +18,8 @@ class Related:
     """SQL over the rows of that listing: the id of this object. It needs an index."""
     type: str = ""
     """The SQL type of `by`, if it is not that of the id: `text`."""
+    without: tuple[str, ...] = ()
+    """Columns that say the same in every row, because all of them belong to this object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

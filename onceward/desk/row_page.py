@@ -117,5 +117,7 @@ async def _related(desk: Desk, listing: Listing, detail: Detail, view: View, id:
         )
         rows = await read(reader_of(view), each.listing, asked, limit=SHOWN_RELATED)
         path = f"{desk.path}/{each.listing.name}?{listing.name}={id}"
-        related.append({"listing": each.listing, "rows": rows.rows, "more": rows.next, "path": path})
+        related.append(
+            {"listing": each.listing, "rows": rows.rows, "more": rows.next, "path": path, "without": each.without}
+        )
     return related

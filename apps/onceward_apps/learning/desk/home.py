@@ -38,16 +38,8 @@ desk.figure(
         warn_above=0,
     )
 )
-desk.figure(
-    DeskFigure(
-        title="Work to grade",
-        sql=f"select count(*) from learning.submissions where status = 'HANDED_IN' and {OWN.format('')}",
-        listing="submissions",
-        query="status=HANDED_IN",
-    )
-)
 desk.shortlist(COHORTS, "Running cohorts", "status=IN_PROGRESS")
-desk.shortlist(COHORTS, "Coming cohorts", "starts_at=next&sort=starts_at")
+desk.shortlist(COHORTS, "Open cohorts", "status=OPEN&sort=starts_at")
 desk.chart(
     Chart(
         name="enrolments",

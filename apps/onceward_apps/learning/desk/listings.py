@@ -34,6 +34,7 @@ desk = Desk(
     ),
 )
 
+COHORT_ITSELF = ("cohort",)
 ENROLMENTS = Listing(
     name="enrolments",
     title="Enrolments",
@@ -195,12 +196,12 @@ COHORTS = desk.listing(
             Column("time_zone", "Time zone"),
         ),
         related=(
-            Related(ENROLMENTS, by="r.cohort_id"),
-            Related(SESSIONS, by="r.cohort_id"),
-            Related(ITEMS, by="r.cohort_id"),
-            Related(WAITLIST, by="r.cohort_id"),
-            Related(SEATS, by="r.cohort_id"),
-            Related(CHAT, by="r.cohort_id"),
+            Related(ENROLMENTS, by="r.cohort_id", without=COHORT_ITSELF),
+            Related(SESSIONS, by="r.cohort_id", without=COHORT_ITSELF),
+            Related(ITEMS, by="r.cohort_id", without=COHORT_ITSELF),
+            Related(WAITLIST, by="r.cohort_id", without=COHORT_ITSELF),
+            Related(SEATS, by="r.cohort_id", without=COHORT_ITSELF),
+            Related(CHAT, by="r.cohort_id", without=COHORT_ITSELF),
         ),
         also=("Cohort",),
         words={
@@ -230,7 +231,10 @@ STUDENTS = desk.listing(
     ),
     detail=Detail(
         title="coalesce(nullif(r.name, ''), r.email)",
-        related=(Related(ENROLMENTS, by="r.user_id"), Related(WAITLIST, by="r.user_id")),
+        related=(
+            Related(ENROLMENTS, by="r.user_id", without=("student", "email")),
+            Related(WAITLIST, by="r.user_id", without=("person",)),
+        ),
         also=("User",),
         timeline=STUDENT_TIMELINE,
     ),

@@ -204,10 +204,10 @@ EVENTS = desk.listing(
             ),
         ),
         related=(
-            Related(SECTIONS, by="r.event_id"),
-            Related(ORDERS, by="r.event_id"),
-            Related(TICKETS, by="r.event_id"),
-            Related(DOORS, by="r.event_id"),
+            Related(SECTIONS, by="r.event_id", without=("event",)),
+            Related(ORDERS, by="r.event_id", without=("event",)),
+            Related(TICKETS, by="r.event_id", without=("event",)),
+            Related(DOORS, by="r.event_id", without=("event",)),
             Related(TYPES, by="r.event_id"),
             Related(CODES, by="r.event_id"),
             Related(QUESTIONS, by="r.event_id"),
@@ -267,7 +267,7 @@ desk.listing(
                 kind="number",
             ),
         ),
-        related=(Related(TICKETS, by="r.checkout_id"),),
+        related=(Related(TICKETS, by="r.checkout_id", without=("event",)),),
         also=("Checkout",),
         words={
             "checkout_completed": "Paid",
