@@ -12,15 +12,8 @@ from onceward_apps.engagement import pages
 from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import HERE, app
 from onceward_apps.engagement.overview import TRIGGER_TEXTS
+from onceward_apps.engagement.pages import RUN, STATE
 
-STATE = {
-    "active": "Active",
-    "goodbye_sent": "Got the goodbye",
-    "remind_later": "Asked for later",
-    "dormant": "Dormant",
-    "help_flow": "Wants help",
-}
-RUN = {"engagement-daily": "Daily run", "engagement-weekly": "Weekly review"}
 WHY = " ".join(f"when '{trigger}' then '{text.replace('`', '')}'" for trigger, text in TRIGGER_TEXTS.items())
 BECAME = " ".join(f"when '{state}' then '{word}'" for state, word in STATE.items())
 PERSON = "coalesce(r.whatsapp_jid, 'Nobody can be reached')"

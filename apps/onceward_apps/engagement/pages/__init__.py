@@ -22,15 +22,29 @@ from onceward_apps.engagement.store import views
 
 PATH = "/dashboard/engagement"
 LISTED = 200
+STATE = {
+    "active": "Active",
+    "goodbye_sent": "Got the goodbye",
+    "remind_later": "Asked for later",
+    "dormant": "Dormant",
+    "help_flow": "Wants help",
+}
+RUN = {"engagement-daily": "Daily run", "engagement-weekly": "Weekly review"}
+"""What people read instead of states and schedules."""
 
 
 async def load(view: View) -> dict[str, Any]:
     """Load the funnel, the runs and what the goodbye achieves."""
     seen = await overview(view.conn, view.organization)
+    runs = await views.runs(view.conn, view.organization, limit=10)
+    failed = [error["user_id"] for run in runs for error in run["errors"]]
     return {
         "title": "Engagement",
         **seen,
-        "runs": await views.runs(view.conn, view.organization, limit=10),
+        "runs": runs,
+        "numbers": await views.numbers(view.conn, view.organization, failed),
+        "STATE": STATE,
+        "RUN": RUN,
         "next": next_runs(seen["now"]),
         "returns": await returned(view.conn, view.organization),
         "lost": [dict(row) for row in await views.unreachable(view.conn, view.organization, limit=20)],

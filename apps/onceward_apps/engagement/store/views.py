@@ -118,8 +118,15 @@ select run_id, step as check_type, split_part(key, '/', 2)::uuid as user_id, at,
 """
 
 UNREACHABLE = """
-select user_id, unreachable_at, unreachable_because, goodbye_failures from engagement.user_engagement_states
- where ($1::uuid is null or organization_id = $1) and unreachable_at is not null order by unreachable_at desc limit $2
+select s.user_id, p.whatsapp_jid, s.unreachable_at, s.unreachable_because, s.goodbye_failures
+  from engagement.user_engagement_states s join engagement.user_profiles p using (organization_id, user_id)
+ where ($1::uuid is null or s.organization_id = $1) and s.unreachable_at is not null
+ order by s.unreachable_at desc limit $2
+"""
+
+NUMBERS = """
+select user_id, whatsapp_jid from engagement.user_profiles
+ where organization_id = $1 and user_id = any($2::text[]::uuid[]) and whatsapp_jid is not null
 """
 
 RETURNS = """
@@ -208,6 +215,14 @@ select o.organization_id from onceward.organizations o
 
 async def unreachable(reader: Reader, organization: UUID | None, *, limit: int = 100) -> list[Any]:
     return await reader.fetch(UNREACHABLE, organization, limit)
+
+
+async def numbers(reader: Reader, organization: UUID | None, user_ids: Sequence[str]) -> dict[str, str]:
+    """Return the WhatsApp numbers of users of one organization, by their id."""
+    if organization is None or not user_ids:
+        return {}
+    rows = await reader.fetch(NUMBERS, organization, list(user_ids))
+    return {str(row["user_id"]): row["whatsapp_jid"] for row in rows}
 
 
 async def organizations_with(reader: Reader, user_id: UUID) -> list[UUID]:
