@@ -44,7 +44,7 @@ async def test_a_users_way_through_the_api_and_the_pages(site: Site) -> None:
     assert [each["job"] for each in runs["next"]] == ["engagement-daily", "engagement-weekly"]
     page = (await site.call("GET", "/dashboard/engagement"))[1]
     assert "Next runs" in page
-    assert "goodbye sent" in page
+    assert "Got the goodbye" in page
     _, done = await site.call("POST", f"{URL}/activity", json={"activity": [{"user_id": gone, "at": ago(seconds=0)}]})
     assert (done["recorded"], done["became_active"]) == (1, [gone])
     _, funnel = await site.call("GET", f"{URL}/funnel")

@@ -73,7 +73,7 @@ async def test_an_operator_goes_from_the_funnel_to_a_user_on_a_desktop_and_a_pho
 
         await page.goto(site.url + PATH)
         await expect(page.get_by_role("heading", name="5 users")).to_be_visible()
-        await expect(page.locator("#main")).to_contain_text("engagement-daily")
+        await expect(page.locator("#main")).to_contain_text("Daily run")
         faults += await check_layout(page, f"funnel-{width}")
 
         await page.get_by_role("link", name="Dry run").click()
@@ -81,7 +81,7 @@ async def test_an_operator_goes_from_the_funnel_to_a_user_on_a_desktop_and_a_pho
         faults += await check_layout(page, f"dry-run-{width}")
 
         await page.goto(f"{site.url}{PATH}/user?id={gone}")
-        await expect(page.get_by_text("goodbye sent").first).to_be_visible()
+        await expect(page.get_by_text("Got the goodbye").first).to_be_visible()
         faults += await check_layout(page, f"user-{width}")
         button = ("Stop all messages", "Allow messages again")[number]
         await page.get_by_role("button", name=button).click()

@@ -95,7 +95,7 @@ async def load_user(view: View) -> dict[str, Any]:
     except UnknownUser as error:
         raise Missing(str(error)) from None
     # The pages of the engine are for viewers of the organization.
-    return {"title": "User", "crumbs": ("Engagement", PATH), "may_follow": view.may("viewer"), **seen}
+    return {"title": "User", "crumbs": ("Engagement", PATH), "may_follow": view.may("viewer"), "STATE": STATE, **seen}
 
 
 def _user(text: str) -> UUID:
