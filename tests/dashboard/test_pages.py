@@ -336,7 +336,7 @@ async def test_filters_live_in_the_address_of_a_list_its_files_and_its_saved_vie
     assert max(older) < newest[-1]
     assert await rows("state=nonsense&before=-1&since=then&queue=%00") is not None
 
-    name = {"listing": "onceward.jobs", "name": "Broken"}
+    name: Any = {"listing": "onceward.jobs", "name": "Broken"}
     query = "state=dead_letter&label=update_crm"
     assert (await otto.post("/dashboard/desk/views", **name, query=f"{query}&before=1&longer=yes"))[0] == 303
     link = f'href="/dashboard/jobs?{html.escape(query)}" translate="no">Broken</a>'

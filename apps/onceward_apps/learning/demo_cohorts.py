@@ -143,3 +143,7 @@ async def _enrol_first(tx: Tx, cohort_id: UUID, until: str) -> None:
         await enrol_free(tx, cohort_id, user["id"])
     for status in ("CONFIRMED", "IN_PROGRESS") + (("COMPLETED",) if until == "COMPLETED" else ()):
         await set_status(tx, cohort_id, status, actor="demo")
+    has_ended = until == "COMPLETED"
+    await rows.let_time_pass(
+        tx, cohort_id, start=timedelta(days=40 if has_ended else 8), end=timedelta(days=40 if has_ended else 0)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -45,3 +46,19 @@ async def random_enrollment(tx: Tx, cohort_id: UUID, domain: str) -> Any:
 async def visited(tx: Tx, name: str) -> list[Any]:
     """Return the cohorts of this name that somebody is enrolled in, and whether all of them have finished."""
     return list(await tx.fetch(VISITED, name))
+
+
+async def let_time_pass(tx: Tx, cohort_id: UUID, *, start: timedelta, end: timedelta) -> None:
+    """Let a cohort have started and ended earlier, and its students have enrolled the day before its start."""
+    await tx.execute(
+        "update learning.cohorts set starts_at = starts_at - $2::interval, ends_at = ends_at - $3::interval"
+        " where id = $1",
+        cohort_id,
+        start,
+        end,
+    )
+    await tx.execute(
+        "update learning.enrollments e set enrolled_at = c.starts_at - interval '1 day' from learning.cohorts c"
+        " where c.id = e.cohort_id and c.id = $1",
+        cohort_id,
+    )
