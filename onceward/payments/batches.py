@@ -18,7 +18,7 @@ from onceward.money import Money
 from onceward.work import Job, Snooze, Superseded
 
 from . import refunds, reports, store
-from .errors import NotFound, NotRefundable
+from .errors import NotFound, NotRefundable, PaymentError
 from .job_queue import BATCH, enqueue
 from .model import RefundBatch
 
@@ -182,7 +182,8 @@ async def _ask_next(tx: Any, batch_id: UUID) -> bool:
         raise  # the attempt is repeated
     except Exception as error:
         # One payment that the app or the machine refuses must not stop the others.
-        outcome, why = "refused", f"{type(error).__name__}: {error}"[:300]
+        name = "" if isinstance(error, PaymentError) else f"{type(error).__name__}: "
+        outcome, why = "refused", f"{name}{error}"[:300]
     await tx.execute(ANSWER, batch_id, item["number"], refund_id, outcome, why)
     await tx.execute(COUNT, batch_id, int(outcome == "asked"), int(outcome == "refused"))
     return True

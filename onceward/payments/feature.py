@@ -18,6 +18,7 @@ FEATURE = Feature(
     ),
     commands=("onceward.payments.commands.payments:register",),
     routes="onceward.payments.routes:routers",
+    error_handlers="onceward.payments.routes:add_error_handlers",
     pages="onceward.payments.pages:PAGES",
     checks="onceward.payments.checks:CHECKS",
     erasers="onceward.payments.erasers:ERASERS",

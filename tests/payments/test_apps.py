@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from onceward import Event, Onceward, Tx
 from onceward.payments import Return
+from onceward.payments.errors import NotFound, NotPayable, NotRefundable, PaymentPending
 from onceward.payments.page_reports import Decided
+from onceward.payments.routes import add_error_handlers
 from onceward.payments.service import PaymentReport
 from onceward.services.outcome import Refused
 from tests.payments.conftest import Till
@@ -81,3 +85,18 @@ def test_an_event_type_of_an_account_may_have_jobs() -> None:
 
     @app.on("shop-acme", "changed", as_job=True)
     async def mine(event: Event[Any], tx: Tx) -> None: ...  # pyright: ignore[reportUnusedFunction]
+
+
+@pytest.mark.parametrize(
+    ("refused", "status"), [(NotFound, 404), (NotPayable, 400), (PaymentPending, 409), (NotRefundable, 409)]
+)
+def test_a_route_that_does_not_catch_a_refusal_answers_with_its_status(refused: type[Exception], status: int) -> None:
+    api = FastAPI()
+    add_error_handlers(api)
+
+    @api.get("/")
+    async def refuse() -> None:
+        raise refused("amount 0 must be above zero")
+
+    answer = TestClient(api).get("/")
+    assert (answer.status_code, answer.json()["detail"]) == (status, "amount 0 must be above zero")

@@ -140,7 +140,8 @@ def refund_many(
             return await tx.payments.refund_many(ids, reason=reason, **options)
 
     made = run(work())
-    say(f"{made.total} refunds start, {per_minute} each minute; see `onceward payments refund-batch {made.id}`")
+    many = "1 refund starts" if made.total == 1 else f"{made.total} refunds start, {per_minute} each minute"
+    say(f"{many}; see `onceward payments refund-batch {made.id} -o {organization}`")
 
 
 def _ids_in(path: Path) -> list[UUID]:
@@ -246,7 +247,8 @@ def check(
         for each in checked
         for one in each.differences
     ]
-    listing(rows, columns=DIFFERENCE_COLUMNS, as_json=as_json, empty="no differences")
+    if as_json or rows or not all(each.failure for each in checked):
+        listing(rows, columns=DIFFERENCE_COLUMNS, as_json=as_json, empty="no differences")
     for each in checked:
         owner = "" if each.organization is None else f" of organization {each.organization}"
         counts = f"{each.compared} payments compared, {each.in_progress} in progress, {each.foreign} foreign movements"

@@ -4,17 +4,19 @@ from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 
 from onceward import Engine, Onceward, Tx
 from onceward.money import Money
 from onceward.payments import Accept, Books, Page, Payment, Refund, Return
+from onceward.trust import find_organization
 from onceward.web import ANYBODY, engine_of, exposed
 
 app = Onceward("project_name", migrations=Path(__file__).parent / "migrations")
 app.payments.books(Books(revenue="sales"))
 app.payments.account("main", service="stripe", source="checkout")
 router = APIRouter()
+Product = Annotated[str, Query(min_length=1, max_length=100)]
 
 
 async def open_order(tx: Tx, product: str) -> Page:
@@ -42,9 +44,11 @@ async def take_back(refund: Refund, tx: Tx) -> None:
 
 @router.post("/organizations/{organization}/orders", status_code=201)
 @exposed("call", credential=ANYBODY, limit="one page at the payment service per order")
-async def order(engine: Annotated[Engine, Depends(engine_of)], organization: UUID, product: str) -> dict[str, str]:
+async def order(engine: Annotated[Engine, Depends(engine_of)], organization: str, product: Product) -> dict[str, str]:
     """Take an order, and return where to pay."""
-    async with engine.transaction(organization=organization) as tx:
+    async with engine.db.acquire() as conn:
+        owner = await find_organization(conn, organization)
+    async with engine.transaction(organization=owner.organization_id) as tx:
         return {"pay": (await open_order(tx, product)).url}
 
 
