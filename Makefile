@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test api-fuzz acceptance coverage contract stall growth soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
+.PHONY: help install demo test api-fuzz clients acceptance coverage contract stall growth soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO)) ## run everything in one proce
 
 test: $(READY) ## run the tests on a real PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
+
+clients: $(READY) ## write the generated parts of the client packages (clients/python, clients/typescript)
+	@$(BIN)/python tools/clients.py $(ARGS)
 
 api-fuzz: $(READY) ## call every operation of the HTTP API with made-up requests for 10 minutes: no 5xx, no undocumented status; ARGS="--minutes 2 --seed 7"
 	@$(BIN)/python tools/api_fuzz.py $(ARGS)

@@ -15,6 +15,7 @@ from onceward.outbox import DeliveryEnd
 from onceward.schedules import Run
 from onceward.tx import Tx
 from onceward.work import JOBS, AppRegistry, Job, JobTask, RetryOption, Task, as_policy
+from onceward.work.external import external_queue
 from onceward.work.forms import digest
 from onceward.work.isolation import Isolation, isolate
 from onceward.workflows import Workflow, WorkflowTask
@@ -171,6 +172,7 @@ class JobDecorator:
         memory_mb: int | None = None,
         cpu_s: float | None = None,
         over_http: bool = False,
+        external: bool = False,
     ) -> JobDecorator: ...
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Register the function, or return a decorator with these options.
@@ -181,7 +183,9 @@ class JobDecorator:
         function calls outside services; `critical=False` ends the last failed attempt without a dead letter or an
         alert. `process=True` runs the function in a process of its own, which may take `memory_mb` more memory and use
         `cpu_s` of CPU time. With `over_http=True`, operators and keys of an organization may enqueue the job with
-        arguments of their own (`POST /api/v1/jobs`).
+        arguments of their own (`POST /api/v1/jobs`). With `external=True`, programs in other languages run the job
+        (docs/other-languages.md): the function only declares its arguments and its result, and `timeout` is how long a
+        claim lasts.
         """
         if function is None:
             if self._options is not None:
@@ -207,6 +211,7 @@ def declare_job(
     memory_mb: int | None = None,
     cpu_s: float | None = None,
     over_http: bool = False,
+    external: bool = False,
 ) -> JobTask[..., Any]:
     """Check the function's signature and add it to the registry as a job."""
     job_name = name or function.__name__
@@ -214,6 +219,13 @@ def declare_job(
         raise ValueError(f"{job_name}: batch must be at least 1, not {batch}")
     signature = inject.read(function, known=INJECTED, name=job_name)
     isolation: Isolation | None = None
+    if external:
+        if signature.injected or batch > 1 or process or queue != "default" or timeout is None:
+            raise TypeError(
+                f"{job_name}: a job with external=True runs in another program, so it takes neither `tx` nor `job`, "
+                "batch, process or queue, and it needs a timeout: how long a claim lasts"
+            )
+        queue = external_queue(job_name)
     if process:
         if signature.parameter(Tx) is not None or batch > 1:
             raise TypeError(
@@ -237,6 +249,7 @@ def declare_job(
         form=lambda: digest(job.model.model_json_schema),
         load_result=lambda stored: job.load_result(stored),
         over_http=(lambda: job) if over_http else None,
+        external=external,
     )
     job: JobTask[..., Any] = JobTask(function, task, injected=frozenset(signature.injected), registry=registry)
     registry.add(task)

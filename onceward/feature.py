@@ -185,6 +185,8 @@ class Feature:
     """The invariants that `onceward verify` checks."""
     doctor: Reference | None = None
     """The database checks that `onceward doctor` runs."""
+    configuration: Reference | None = None
+    """The sections of the file of `onceward apply` (`onceward.configuration.Section`)."""
     erasers: Reference | None = None
     """The erasers with which `onceward erase` removes a person's data."""
     traced: tuple[Traced, ...] = ()

@@ -40,6 +40,9 @@ VERSION_PLACES = (
     ("apps/pyproject.toml", r'^version = "(.+)"$'),
     ("apps/pyproject.toml", r'^    "onceward==(.+)",$'),
     ("clients/js/package.json", r'^  "version": "(.+)",$'),
+    ("clients/typescript/package.json", r'^  "version": "(.+)",$'),
+    ("clients/python/pyproject.toml", r'^version = "(.+)"$'),
+    ("clients/python/onceward_client/__init__.py", r'^__version__ = "(.+)"$'),
     ("deploy/helm/onceward/Chart.yaml", r"^version: (.+)$"),
     ("deploy/helm/onceward/Chart.yaml", r"^appVersion: (.+)$"),
 )
@@ -106,7 +109,10 @@ def build_release(version: str, *, dry_run: bool) -> None:
     for name in WHEELS:
         check_wheel(name, version)
         check_that_the_archive_builds_the_wheel(name, version)
-    run("npm", "pack", "--silent", "--pack-destination", str(DIST), cwd=ROOT / "clients" / "js")
+    for client in ("js", "typescript"):
+        run("npm", "pack", "--silent", "--pack-destination", str(DIST), cwd=ROOT / "clients" / client)
+    for kind in ("--sdist", "--wheel"):
+        build(ROOT / "clients" / "python", kind, to=DIST)
     with tempfile.TemporaryDirectory() as folder:
         try_installed(Path(folder), version, dry_run=dry_run)
     (DIST / ".gitignore").unlink(missing_ok=True)  # uv writes one

@@ -21,7 +21,7 @@ from onceward.cli.session import FEATURES_HERE, CommandFeatures
 from onceward.extras import find_library
 from onceward.feature import Features
 
-OWN = ("new", "settings", "version", "alerts", "types")
+OWN = ("new", "settings", "version", "alerts", "types", "apply")
 """The modules of this package that add commands."""
 OF_A_CLONE = "onceward.cli.bench"
 """Adds the command that needs the repository. The wheel does not contain the module."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.http.addresses import vet
     from onceward.http.errors import AddressRefused, Ambiguous, HostUnreachable, HttpError, UrlRefused
     from onceward.http.exchange import Response
-    from onceward.http.guarded import GuardedClient
+    from onceward.http.guarded import ClientIdentity, GuardedClient
     from onceward.http.plain import ServiceClient
     from onceward.http.resolver import Resolver, ThreadResolver
     from onceward.http.streaming import StreamedResponse

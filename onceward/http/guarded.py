@@ -10,7 +10,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import ip_address
 from ssl import SSLContext
@@ -33,6 +33,14 @@ METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClientIdentity:
+    """A client certificate. Connections with it are not used for requests without it."""
+
+    name: str
+    context: SSLContext
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
     """A checked URL with the parts that every request to it needs."""
 
@@ -40,6 +48,7 @@ class _Prepared:
     where: str
     path: str
     host: str
+    context: SSLContext | None = None
 
 
 class GuardedClient:
@@ -95,16 +104,19 @@ class GuardedClient:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout_s: float | None = None,
+        identity: ClientIdentity | None = None,
     ) -> Response:
         """Send the request once, without retries. Raise UrlRefused, AddressRefused, HostUnreachable or Ambiguous."""
         if self._closed:
             raise RuntimeError("the client is closed")
         leave(method, url, headers)
         to = self._prepared(url)
+        if identity is not None:
+            to = replace(to, key=(*to.key[:3], identity.name), context=identity.context)
         timeout = self._timeout_s if timeout_s is None else timeout_s
         if not is_tracing():
             return await self._request(method, to, headers or {}, body, timeout)
-        _, host, port = to.key
+        _, host, port, _ = to.key
         return await traced(
             lambda given: self._request(method, to, given, body, timeout), method, host, port, headers or {}
         )
@@ -174,7 +186,7 @@ class GuardedClient:
         host = checked.host if ":" not in checked.host else f"[{checked.host}]"
         explicit = "" if checked.url.is_default_port() else f":{checked.port}"
         return _Prepared(
-            key=(checked.url.scheme, checked.host, checked.port),
+            key=(checked.url.scheme, checked.host, checked.port, ""),
             where=f"{checked.host}:{checked.port}",
             path=checked.url.raw_path_qs or "/",
             host=host + explicit,
@@ -226,7 +238,7 @@ class GuardedClient:
             raise HostUnreachable(f"{to.where}: no connection within {timeout:g} s") from None
 
     async def _addresses(self, to: _Prepared) -> list[str]:
-        _, host, port = to.key
+        _, host, port, _ = to.key
         try:
             return [str(ip_address(host))]
         except ValueError:
@@ -274,7 +286,7 @@ class GuardedClient:
                         Wire,
                         address,
                         to.key[2],
-                        ssl=self._tls() if secure else None,
+                        ssl=(to.context or self._tls()) if secure else None,
                         server_hostname=to.key[1] if secure else None,
                     )
                 return wire

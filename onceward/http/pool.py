@@ -7,8 +7,9 @@ from collections import deque
 
 from .wire import Wire
 
-Key = tuple[str, str, int]
-"""Scheme, host and port. Connections with the same key are interchangeable."""
+Key = tuple[str, str, int, str]
+"""Scheme, host, port and the name of the client certificate ("": none). Connections with the same key are
+interchangeable."""
 
 
 class Deadlines:

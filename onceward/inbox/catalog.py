@@ -18,7 +18,7 @@ from onceward.db import FAILED, Database, loudness
 from onceward.errors import OncewardError
 from onceward.inbox.environment import Declaration, variable_of
 from onceward.inbox.handlers import task_name
-from onceward.inbox.source import Secret, Source, build, unseal
+from onceward.inbox.source import WITHOUT_APP, Secret, Source, build, unseal
 from onceward.statements import named, read_statement
 from onceward.trust import SecretBox, find_organization
 from onceward.trust.errors import TrustError
@@ -87,7 +87,7 @@ class Catalog:
     def require_clear_routes(self) -> None:
         """Raise ConfigError for a source without an app if several apps of this process handle its events."""
         for source in self._sources.values():
-            if source.app is None and source.mode != "external":
+            if source.app is None and source.mode not in WITHOUT_APP:
                 self.require_one_app(source.name, source.provider.name)
 
     def require_one_app(self, source: str, provider: str) -> None:

@@ -18,6 +18,7 @@ FEATURE = Feature(
     routes="onceward.inbox.routes:routers",
     mounts="onceward.inbox.parts:mounts",
     pages="onceward.inbox.pages:PAGES",
+    configuration="onceward.inbox.configuration:SECTIONS",
     checks="onceward.inbox.checks:CHECKS",
     erasers="onceward.inbox.erasers:ERASERS",
     traced=(

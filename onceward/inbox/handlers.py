@@ -34,6 +34,8 @@ from onceward.work.forms import digest
 QUEUE = "events"
 UNHANDLED_QUEUE = "unhandled"
 EXTERNAL_QUEUE = "external"
+FORWARD_TASK = "inbox.forward"
+"""Passes an event of a source in mode `forward` to the endpoints of the source. The outbox registers it."""
 
 Ordering = bool | str | Callable[[Any], str | None]
 Call = Callable[..., Awaitable[Any]]

@@ -11,7 +11,7 @@ import structlog
 
 from onceward import exact_json
 from onceward.inbox.catalog import Catalog
-from onceward.inbox.handlers import EXTERNAL_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
+from onceward.inbox.handlers import EXTERNAL_QUEUE, FORWARD_TASK, QUEUE, UNHANDLED_QUEUE, Handler, task_name
 from onceward.inbox.headers import Kept, as_json
 from onceward.inbox.source import Source
 from onceward.webhooks.provider import ReceivedItem
@@ -124,6 +124,9 @@ class EventRouter:
         queue = QUEUE if known is not None else UNHANDLED_QUEUE
         if source.mode == "external":
             queue, lane, by_event = EXTERNAL_QUEUE, str(source.webhook_id), False
+        elif source.mode == "forward":
+            task, queue, handler, by_event = FORWARD_TASK, QUEUE, None, False
+            lane = source.lane if source.paused or source.rate_per_s is not None else None
         elif source.paused and not by_event:
             lane = source.lane  # a claim skips the lane of a paused source, however many events it has
         followers = () if known is None else self._catalog.followers(known)

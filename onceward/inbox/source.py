@@ -17,7 +17,9 @@ from onceward.webhooks.provider import ConfigError, Provider, SourceConfig
 from onceward.webhooks.registry import get_provider
 from onceward.work.commit_lines import Line
 
-Mode = Literal["ack", "inline", "external"]
+Mode = Literal["ack", "inline", "external", "forward"]
+WITHOUT_APP: tuple[str, ...] = ("external", "forward")
+"""Modes whose events no handler of an app gets."""
 
 NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 TABLE = "onceward.sources"

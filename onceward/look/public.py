@@ -9,6 +9,8 @@ from typing import Any, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from onceward.look.organizations import Brand
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -37,8 +39,12 @@ def plain_page(
     language: str = "en",
     skip: str = "Skip to the content",
     width: str = "narrow",
+    brand: Brand | None = None,
 ) -> str:
-    """Return a small page of the engine. `content` is HTML; `name` stands in the bar and leads to `home`."""
+    """Return a small page of the engine. `content` is HTML; `name` stands in the bar and leads to `home`.
+
+    With a `brand`, the page has the colour, the logo and the name of an organization.
+    """
     return (
         _plain()
         .get_template("plain.html")
@@ -50,5 +56,6 @@ def plain_page(
             language=language,
             skip=skip,
             width=width,
+            brand=brand,
         )
     )

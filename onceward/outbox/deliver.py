@@ -17,6 +17,8 @@ from onceward.db import Connection, Database
 from onceward.http import GuardedClient, HttpError, Response
 from onceward.outbox import metrics
 from onceward.outbox.endings import delivery_end_hook
+from onceward.outbox.endpoint_auth import Tokens
+from onceward.outbox.errors import ExpressionFailed, TokenRefused
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
 from onceward.outbox.report import AttemptReport
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
@@ -30,6 +32,7 @@ LOAD = read_statement("outbox", "load_deliveries")
 FINISH = read_statement("outbox", "finish_deliveries")
 BUSY = frozenset({429, 503})
 KEPT_CHARACTERS = 1024
+MOST_TRANSFORMED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Delivery:
     body: bytes
     trace: str | None = None
     """The span that published the event, as a `traceparent`."""
+    headers: Mapping[str, str] | None = None
+    """What a forwarded event arrived with: its content type, its source and its id."""
 
     @property
     def context(self) -> Mapping[str, str] | None:
@@ -81,7 +86,9 @@ class DeliveryKind:
         rows = await conn.fetch(LOAD, ids)
         targets = await self._targets.get(conn, [(row["endpoint_id"], row["version"]) for row in rows])
         return {
-            row["id"]: Delivery(targets[row["endpoint_id"]], row["message_id"], row["type"], row["body"], row["trace"])
+            row["id"]: Delivery(
+                targets[row["endpoint_id"]], row["message_id"], row["type"], row["body"], row["trace"], row["headers"]
+            )
             for row in rows
             if row["endpoint_id"] in targets
         }
@@ -90,9 +97,10 @@ class DeliveryKind:
 class Deliverer:
     """Sends deliveries through the guarded client."""
 
-    def __init__(self, db: Database, client: GuardedClient, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, db: Database, client: GuardedClient, tokens: Tokens, *, timeout_s: float = 10.0) -> None:
         self._db = db
         self._client = client
+        self._tokens = tokens
         self._timeout_s = timeout_s
 
     def tasks(self) -> tuple[Task, Task]:
@@ -128,16 +136,19 @@ class Deliverer:
         target = delivery.target
         if not target.active or target.signer is None:
             raise DeliveryEnded("the endpoint is disabled", AttemptReport(reason="endpoint_disabled"))
-        headers = target.signer.headers(
-            message_id=delivery.message_id, type=delivery.type, body=delivery.body, now=datetime.now(UTC)
-        )
-        if target.headers:
-            headers = {**target.headers, **headers}
         started = time.monotonic()
+        try:
+            body = _body(target, delivery)
+            if body is None:
+                return AttemptReport(skipped="filter").as_json()
+            headers = await self._headers(target, delivery, body)
+        except (ExpressionFailed, TokenRefused) as error:
+            report = AttemptReport(cause=type(error).__name__)
+            raise _failure(work, target, str(error), report) from None
         gate("delivery-before-send")
         try:
             response = await self._client.request(
-                "POST", target.url, headers=headers, body=delivery.body, timeout_s=self._timeout_s
+                "POST", target.url, headers=headers, body=body, timeout_s=self._timeout_s, identity=target.identity
             )
         except HttpError as error:
             ms = round((time.monotonic() - started) * 1000)
@@ -148,6 +159,22 @@ class Deliverer:
         metrics.count_attempt(f"{response.status // 100}xx")
         return await self._judge(work, target, response)
 
+    async def _headers(self, target: Target, delivery: Delivery, body: bytes) -> dict[str, str]:
+        """Return the headers of one attempt: the customer's, those of a forwarded event, and our signature."""
+        assert target.signer is not None
+        signed = target.signer.headers(
+            message_id=delivery.message_id, type=delivery.type, body=body, now=datetime.now(UTC)
+        )
+        headers = {**target.headers, **signed}
+        if delivery.headers is not None:
+            headers |= delivery.headers
+            if target.transform is not None:
+                headers["Content-Type"] = "application/json"
+        if target.auth is not None and target.auth["kind"] == "oauth":
+            token = await self._tokens.get(target.endpoint_id, target.version, target.auth, timeout_s=self._timeout_s)
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
     async def _judge(self, work: Claimed, target: Target, response: Response) -> dict[str, Any]:
         """Return the result of a successful attempt, or raise the failure that the response means."""
         status = response.status
@@ -157,6 +184,8 @@ class Deliverer:
             if asks_to_stop:
                 await self._db.execute("select onceward.disable_endpoint($1, 'asked')", target.endpoint_id)
             return report.as_json()
+        if status == 401 and target.auth is not None:
+            self._tokens.forget(target.endpoint_id)
         if status == 410:
             raise DeliveryEnded("the endpoint is gone (410)", replace(report, disable="gone"))
         if asks_to_stop:
@@ -165,6 +194,25 @@ class Deliverer:
             raise _failure(work, target, f"answered {status}: redirects are not followed", report)
         busy_s = _retry_after_s(response) if status in BUSY else None
         raise _failure(work, target, f"answered {status}", replace(report, trips=status >= 500), busy_s=busy_s)
+
+
+def _body(target: Target, delivery: Delivery) -> bytes | None:
+    """Return the bytes to send, or None if the filter of the endpoint leaves the event out."""
+    if target.filter is None and target.transform is None:
+        return delivery.body
+    from onceward.outbox import expressions
+
+    try:
+        if target.filter is not None and not expressions.is_wanted(target.filter, delivery.body):
+            return None
+    except ExpressionFailed as error:
+        raise ExpressionFailed(f"the filter {error}") from None
+    if target.transform is None:
+        return delivery.body
+    try:
+        return expressions.transformed(target.transform, delivery.body, most_bytes=MOST_TRANSFORMED_BYTES)
+    except ExpressionFailed as error:
+        raise ExpressionFailed(f"the transformation {error}") from None
 
 
 def _failure(

@@ -74,6 +74,12 @@ class Endpoint:
     ordered: bool
     retry_waits_s: list[float] | None
     ed25519: bool
+    filter: str | None
+    transform: str | None
+    auth_kind: str | None
+    """`oauth` or `mutual_tls`, if we authenticate with more than our signature."""
+    source: str | None
+    """The inbound source whose events the endpoint gets, instead of published ones."""
     created_at: datetime
     succeeded: int = 0
     """Attempts that the endpoint answered with 2xx, counted a few seconds after they end."""
@@ -101,10 +107,25 @@ class EndpointFields:
     ordered: bool = False
     retry_waits_s: Sequence[float] | None = None
     ed25519: bool = False
+    filter: str | None = None
+    transform: str | None = None
+    auth: Mapping[str, Any] | None = None
+    source: str | None = None
 
     def check(self) -> None:
         """Raise `Invalid` for the first invalid field."""
-        _check_events(self.events)
+        _check_events(self.events, forwarded=self.source is not None)
+        for name, text in (("filter", self.filter), ("transform", self.transform)):
+            if text is not None:
+                from onceward.outbox.expressions import check_expression
+
+                check_expression(name, text)
+        if self.auth is not None:
+            from onceward.outbox.endpoint_auth import check_auth
+
+            check_auth(self.auth)
+            if self.auth["kind"] == "oauth" and any(name.lower() == "authorization" for name in self.headers):
+                raise Invalid("headers", "contains Authorization, which auth sets: remove one of them")
         if self.secret is not None:
             read_secret(self.secret)
         if len(self.description) > MAX_DESCRIPTION:
@@ -125,14 +146,17 @@ class EndpointFields:
         _check_waits(self.retry_waits_s)
 
 
-def _check_events(events: Sequence[str]) -> None:
+def _check_events(events: Sequence[str], *, forwarded: bool = False) -> None:
     if isinstance(events, str) or not events:
         raise Invalid("events", "must be a list of at least one event type, or ['*'] for all")
     if len(events) > MAX_EVENTS:
         raise Invalid("events", f"has {len(events)} entries, at most {MAX_EVENTS} are allowed; use a wildcard")
     for event in events:
         name = event.removesuffix(".*")
-        if event != "*" and (len(event) > MAX_NAME or not NAME.match(name)):
+        if forwarded:  # types of a sender, such as `orders/create`
+            if not 1 <= len(event) <= MAX_NAME or not event.isascii() or not event.isprintable():
+                raise Invalid("events", f"{event[:MAX_NAME]!r} must have 1 to {MAX_NAME} printable ASCII characters")
+        elif event != "*" and (len(event) > MAX_NAME or not NAME.match(name)):
             raise Invalid("events", f"{event[:MAX_NAME]!r} is not an event type; write `order.paid`, `order.*` or `*`")
     if len(set(events)) < len(events):
         raise Invalid("events", "contains an event type twice")

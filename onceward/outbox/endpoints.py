@@ -32,7 +32,8 @@ LONGEST_OVERLAP = timedelta(days=30)
 COLUMNS = """
 e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.channels, e.metadata, e.owner, e.active,
 e.disabled_at, e.disabled_reason, e.max_in_flight, e.rate_per_s, e.ordered, e.retry_waits_s, e.ed25519, e.created_at,
-e.headers,
+e.headers, e.filter, e.transform, e.auth,
+(select s.name from onceward.sources s where s.webhook_id = e.source_id) as source,
 coalesce((select s.succeeded from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id), 0) as succeeded,
 coalesce((select s.failed from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id), 0) as failed,
 (select s.last_triggered_at from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id)
@@ -57,10 +58,10 @@ INSERT = named(f"""
 insert into onceward.endpoints as e
     (endpoint_id, organization_id, url, description, events, channels, headers, metadata, owner, max_in_flight,
         rate_per_s,
-     ordered, retry_waits_s, ed25519)
+     ordered, retry_waits_s, ed25519, filter, transform, auth, source_id)
 values ($endpoint_id, $organization, $url, $description, $events, $channels, $headers, $metadata, $owner,
     $max_in_flight,
-        $rate_per_s, $ordered, $retry_waits_s, $ed25519)
+        $rate_per_s, $ordered, $retry_waits_s, $ed25519, $filter, $transform, $auth, $source_id)
 returning {COLUMNS}
 """)
 DIRECT = read_statement("outbox", "add_direct_endpoint")
@@ -70,10 +71,14 @@ CHANGE = named(f"""
 update onceward.endpoints e
    set url = $url, description = $description, events = $events, channels = $channels, headers = $headers,
        metadata = $metadata, owner = $owner, max_in_flight = $max_in_flight, rate_per_s = $rate_per_s,
-       ordered = $ordered, retry_waits_s = $retry_waits_s, ed25519 = $ed25519, version = nextval('onceward.ids')
+       ordered = $ordered, retry_waits_s = $retry_waits_s, ed25519 = $ed25519, filter = $filter, transform = $transform,
+       auth = $auth, source_id = $source_id, version = nextval('onceward.ids')
  where e.endpoint_id = $endpoint_id
 returning {COLUMNS}
 """)
+SOURCE = """
+select webhook_id, mode from onceward.sources where name = $1 and organization_id is not distinct from $2
+"""
 LIMITS = read_statement("outbox", "set_endpoint_limits")
 ENABLE = read_statement("outbox", "enable_endpoint")
 
@@ -98,9 +103,10 @@ class Endpoints:
         """Create an endpoint. Raises `Invalid` with the name of the invalid field."""
         fields.check()
         fields = replace(fields, url=await self._checked(fields.url))
+        await self._check_token_url(fields)
         key = make_secret() if fields.secret is None else read_secret(fields.secret)
         async with self._db.transaction(role="engine", organization=organization) as tx:
-            await check_subscription(tx, fields.events)
+            source_id = await _check_source(tx, organization, fields)
             # Locked before the count: two concurrent registrations may both see room for one more endpoint.
             await tx.execute("select pg_advisory_xact_lock(hashtextextended($1, 8))", f"endpoints {organization}")
             if await tx.fetchval(COUNT, organization) >= MOST_PER_ORGANIZATION:
@@ -109,7 +115,8 @@ class Endpoints:
                 )
             endpoint_id: UUID = await tx.fetchval("select gen_random_uuid()")
             row = await tx.fetchrow(
-                INSERT.text, *INSERT.values(organization=organization, **self._values(endpoint_id, fields))
+                INSERT.text,
+                *INSERT.values(organization=organization, source_id=source_id, **self._values(endpoint_id, fields)),
             )
             assert row is not None
             await self._add_secret(tx, endpoint_id, organization, key)
@@ -199,10 +206,14 @@ class Endpoints:
         changed.check()
         if changed.url != before.url:
             changed = replace(changed, url=await self._checked(changed.url))
+        if "auth" in changes:
+            await self._check_token_url(changed)
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
-            await check_subscription(tx, changed.events)
-            row = await tx.fetchrow(CHANGE.text, *CHANGE.values(**self._values(endpoint_id, changed)))
+            source_id = await _check_source(tx, organization, changed)
+            row = await tx.fetchrow(
+                CHANGE.text, *CHANGE.values(source_id=source_id, **self._values(endpoint_id, changed))
+            )
             assert row is not None
             if changed.ed25519:
                 await ensure_signing_key(tx, self._box, organization)
@@ -310,7 +321,7 @@ class Endpoints:
             await _find(tx, organization, endpoint_id, lock=True)
             await tx.execute("select onceward.disable_endpoint($1, 'deleted')", endpoint_id)
             await tx.execute(
-                "update onceward.endpoints set deleted_at = onceward.now(), headers = null,"
+                "update onceward.endpoints set deleted_at = onceward.now(), headers = null, auth = null,"
                 " disabled_reason = 'deleted', version = nextval('onceward.ids') where endpoint_id = $1",
                 endpoint_id,
             )
@@ -325,11 +336,22 @@ class Endpoints:
         except HttpError as error:
             raise Invalid("url", error.reason) from None
 
+    async def _check_token_url(self, fields: EndpointFields) -> None:
+        if fields.auth is not None and fields.auth["kind"] == "oauth":
+            try:
+                await self._client.check_url(fields.auth["token_url"])
+            except HttpError as error:
+                raise Invalid("auth.token_url", error.reason) from None
+
     def _values(self, endpoint_id: UUID, fields: EndpointFields) -> dict[str, Any]:
         sealed = None
         if fields.headers:
             text = orjson.dumps(dict(fields.headers))
             sealed = self._box.seal(text, table="onceward.endpoints", row=endpoint_id, column="headers")
+        auth = None
+        if fields.auth is not None:
+            text = orjson.dumps(dict(fields.auth))
+            auth = self._box.seal(text, table="onceward.endpoints", row=endpoint_id, column="auth")
         return {
             "endpoint_id": endpoint_id,
             "url": fields.url,
@@ -342,6 +364,9 @@ class Endpoints:
             "max_in_flight": fields.max_in_flight,
             "rate_per_s": fields.rate_per_s,
             "ordered": fields.ordered,
+            "filter": fields.filter,
+            "transform": fields.transform,
+            "auth": auth,
             "retry_waits_s": None if fields.retry_waits_s is None else list(fields.retry_waits_s),
             "ed25519": fields.ed25519,
         }
@@ -356,11 +381,13 @@ class Endpoints:
     def _endpoint(self, row: Any) -> Endpoint:
         values = dict(row)
         values.pop("headers")
-        return Endpoint(**values, header_names=sorted(self._headers(row)))
+        values.pop("auth")
+        auth = read_auth(self._box, row["endpoint_id"], row["auth"])
+        kind = None if auth is None else auth["kind"]
+        return Endpoint(**values, header_names=sorted(self._headers(row)), auth_kind=kind)
 
     def _fields(self, row: Any) -> EndpointFields:
-        names = set(EndpointFields.__dataclass_fields__) - {"secret", "headers"}
-        return EndpointFields(**{name: row[name] for name in names}, headers=self._headers(row))
+        return fields_of(self._box, row)
 
     @staticmethod
     async def _record(tx: Transaction, action: str, endpoint_id: UUID, actor: Actor, **audit_fields: Any) -> None:
@@ -371,6 +398,69 @@ def open_headers(box: SecretBox, endpoint_id: UUID, sealed: bytes | None) -> dic
     if sealed is None:
         return {}
     return orjson.loads(box.open(sealed, table="onceward.endpoints", row=endpoint_id, column="headers"))
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """An endpoint with its secrets, for `onceward apply`, which compares it with a file."""
+
+    organization: UUID | None
+    fields: EndpointFields
+    keys: list[bytes]
+
+    def signs_with(self, secret: str) -> bool:
+        """Return whether this is the current secret."""
+        return bool(self.keys) and self.keys[-1] == read_secret(secret)
+
+
+async def find_fields(db: Database, box: SecretBox, endpoint_id: UUID) -> Present | None:
+    """Return an endpoint of any organization with what it was created from, or None if it was deleted."""
+    async with db.transaction(role="engine") as tx:
+        row = await tx.fetchrow(
+            f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and e.endpoint_id = $1", endpoint_id
+        )
+        if row is None:
+            return None
+        sealed = await tx.fetch(
+            "select secret_id, secret from onceward.endpoint_secrets where endpoint_id = $1 and expires_at is null"
+            " order by created_at",
+            endpoint_id,
+        )
+    keys = [
+        box.open(each["secret"], table="onceward.endpoint_secrets", row=each["secret_id"], column="secret")
+        for each in sealed
+    ]
+    return Present(row["organization_id"], fields_of(box, row), keys)
+
+
+def fields_of(box: SecretBox, row: Any) -> EndpointFields:
+    """Return the fields of a row, decrypted."""
+    names = set(EndpointFields.__dataclass_fields__) - {"secret", "headers", "auth"}
+    auth = read_auth(box, row["endpoint_id"], row["auth"])
+    headers = open_headers(box, row["endpoint_id"], row["headers"])
+    return EndpointFields(**{name: row[name] for name in names}, headers=headers, auth=auth)
+
+
+def read_auth(box: SecretBox, endpoint_id: UUID, sealed: bytes | None) -> dict[str, Any] | None:
+    """Return how we authenticate towards an endpoint, or None."""
+    if sealed is None:
+        return None
+    return orjson.loads(box.open(sealed, table="onceward.endpoints", row=endpoint_id, column="auth"))
+
+
+async def _check_source(tx: Transaction, organization: UUID | None, fields: EndpointFields) -> UUID | None:
+    """Return the id of the source that forwards to the endpoint. Without one, the types must be in the catalogue."""
+    if fields.source is None:
+        await check_subscription(tx, fields.events)
+        return None
+    row = await tx.fetchrow(SOURCE, fields.source, organization)
+    if row is None:
+        raise Invalid("source", f"there is no source {fields.source[:100]!r} of this organization")
+    if row["mode"] != "forward":
+        raise Invalid(
+            "source", f"{fields.source!r} has the mode {row['mode']}: only sources with mode forward have routes"
+        )
+    return row["webhook_id"]
 
 
 async def ensure_signing_key(tx: Transaction, box: SecretBox, organization: UUID | None) -> None:
@@ -410,4 +500,8 @@ def _audit_fields(fields: EndpointFields) -> dict[str, Any]:
         "ordered": fields.ordered,
         "retry_waits_s": None if fields.retry_waits_s is None else list(fields.retry_waits_s),
         "ed25519": fields.ed25519,
+        "filter": fields.filter,
+        "transform": fields.transform,
+        "auth": None if fields.auth is None else fields.auth["kind"],
+        "source": fields.source,
     }

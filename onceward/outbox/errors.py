@@ -3,8 +3,10 @@
 OutboxError
 ├── Invalid            a field has an invalid value; names the field, the value and what is allowed
 │   └── UnknownType    an event type that is not in the catalogue
+├── ExpressionFailed   the filter or the transformation of an endpoint does not fit an event
 ├── KeyReused          an idempotency key that was used with different content
-└── NotResent          a delivery that cannot be sent again now, with the reason
+├── NotResent          a delivery that cannot be sent again now, with the reason
+└── TokenRefused       a token endpoint gave no token
 """
 
 from __future__ import annotations
@@ -35,3 +37,11 @@ class KeyReused(OutboxError):
 
 class NotResent(OutboxError):
     """The delivery is running, its body was pruned, or its endpoint is disabled."""
+
+
+class ExpressionFailed(OutboxError):
+    """An expression cannot be evaluated for this event. The message says why, without data of the event."""
+
+
+class TokenRefused(OutboxError):
+    """The token endpoint of an endpoint gave no token. The message contains nothing that it answered."""

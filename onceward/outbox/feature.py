@@ -8,7 +8,7 @@ from onceward.feature import AlsoKnownAs, Feature, Part, SealedColumn, Traced, u
 
 FEATURE = Feature(
     name="outbox",
-    after=("work", "messages"),
+    after=("work", "messages", "inbox"),
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.outbox.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
@@ -18,6 +18,7 @@ FEATURE = Feature(
     routes="onceward.outbox.routes:routers",
     error_handlers="onceward.outbox.routes:add_error_handlers",
     pages="onceward.outbox.pages:PAGES",
+    configuration="onceward.outbox.configuration:SECTIONS",
     checks="onceward.outbox.checks:CHECKS",
     erasers="onceward.outbox.erasers:ERASERS",
     traced=(
@@ -32,6 +33,7 @@ FEATURE = Feature(
     ),
     sealed=(
         SealedColumn("onceward.endpoints", "endpoint_id", "headers"),
+        SealedColumn("onceward.endpoints", "endpoint_id", "auth"),
         SealedColumn("onceward.endpoint_secrets", "secret_id", "secret"),
     ),
     metrics="onceward.outbox.metrics",

@@ -14,8 +14,10 @@ from onceward.http import GuardedClient
 from onceward.outbox import resends, upkeep
 from onceward.outbox.catalogue import Catalogue, save
 from onceward.outbox.deliver import Deliverer
+from onceward.outbox.endpoint_auth import Tokens
 from onceward.outbox.endpoints import Actor, Endpoints
 from onceward.outbox.errors import Invalid
+from onceward.outbox.forwarded_events import install_forwarding
 from onceward.outbox.owners import TEMPLATES, Tell, tell_owners
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
@@ -24,6 +26,7 @@ from onceward.work import AppRegistry, Waker
 from onceward.work.claim_size import LENT
 
 TEST_TYPE = "endpoint.test"
+MOST_TOKEN_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,10 @@ class Outbox:
         self.endpoints = Endpoints(db, box=box, client=self.client)
         self.waker = waker
         self._targets = Targets(box)
-        self._deliverer = Deliverer(db, self.client, timeout_s=self.options.timeout_s)
+        # A token is longer than what is kept of an endpoint's response.
+        self._token_client = guarded_client(self.options, max_response_bytes=MOST_TOKEN_BYTES)
+        tokens = Tokens(self._token_client)
+        self._deliverer = Deliverer(db, self.client, tokens, timeout_s=self.options.timeout_s)
         self._loops = [
             Loop("endpoints", self.watch, every_s=60.0),
             Loop("disabled endpoints", self.sweep, every_s=5.0),
@@ -97,6 +103,7 @@ class Outbox:
     def install(self, registry: AppRegistry) -> None:
         """Let workers that use this registry claim deliveries."""
         self._deliverer.install(registry, self._targets)
+        install_forwarding(registry, self.waker)
         if TEMPLATES not in registry.template_folders:
             registry.template_folders.append(TEMPLATES)
 
@@ -118,6 +125,7 @@ class Outbox:
         for loop in self._loops:
             await loop.stop()
         await self.client.aclose()
+        await self._token_client.aclose()
 
     # -- a test event --------------------------------------------------------------------------------------------------
 

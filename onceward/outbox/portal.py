@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from onceward.statements import read_statement
 from onceward.trust import Identity, NotAuthenticated, NotFound, audit
 
 PREFIX = "owp_"
+ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?)(?::[0-9]{1,5})?")
 FOREIGN = read_statement("outbox", "find_foreign_endpoint")
 LIST = """
-select id, endpoint_ids, may_act, created_by, created_at, expires_at from onceward.portal_tokens
+select id, endpoint_ids, may_act, embed_at, created_by, created_at, expires_at from onceward.portal_tokens
  where organization_id is not distinct from $1 and expires_at > onceward.now() order by created_at desc, id limit 1000
 """
 REVOKE = "delete from onceward.portal_tokens where organization_id is not distinct from $1 and id = $2 returning true"
@@ -41,6 +43,8 @@ class PortalToken:
     id: UUID
     endpoint_ids: list[UUID] | None
     may_act: bool
+    embed_at: list[str] | None
+    """The origins of the pages that may show the portal in a frame."""
     created_by: str
     created_at: datetime
     expires_at: datetime
@@ -53,6 +57,7 @@ class Visitor:
     organization_id: UUID | None
     endpoint_ids: list[UUID] | None
     may_act: bool
+    embed_at: list[str] | None
     csrf: str
 
     @property
@@ -71,19 +76,22 @@ async def create(
     actor: Actor,
     endpoint_ids: Sequence[UUID] | None = None,
     may_act: bool = True,
+    embed_at: Sequence[str] | None = None,
 ) -> MadeToken:
-    """Create a token. Raises `Invalid` for an endpoint that does not belong to the organization."""
+    """Create a token. Raises `Invalid` for an endpoint that does not belong to the organization, or for an origin."""
+    origins = None if not embed_at else sorted({_origin(each) for each in embed_at})
     token = PREFIX + secrets.token_urlsafe(32)
     async with db.transaction(role="engine", organization=organization) as tx:
         for foreign in await tx.fetch(FOREIGN, organization, list(endpoint_ids or ())):
             raise Invalid("endpoint_ids", f"there is no endpoint {foreign['endpoint_id']} in this organization")
         row = await tx.fetchrow(
-            "insert into onceward.portal_tokens (hash, organization_id, endpoint_ids, may_act, created_by, expires_at)"
-            " values ($1, $2, $3, $4, $5, onceward.now() + $6::interval) returning id, expires_at",
+            "insert into onceward.portal_tokens (hash, organization_id, endpoint_ids, may_act, embed_at, created_by,"
+            " expires_at) values ($1, $2, $3, $4, $5, $6, onceward.now() + $7::interval) returning id, expires_at",
             _hash(token),
             organization,
             None if endpoint_ids is None else list(endpoint_ids),
             may_act,
+            origins,
             actor.actor if isinstance(actor, Identity) else actor,
             timedelta(hours=hours),
         )
@@ -94,7 +102,7 @@ async def create(
             entity_type="portal",
             entity_id=row["id"],
             actor=actor,
-            metadata={"hours": hours, "may_act": may_act},
+            metadata={"hours": hours, "may_act": may_act, "embed_at": origins},
         )
     return MadeToken(row["id"], token, row["expires_at"])
 
@@ -104,7 +112,7 @@ async def visitor(db: Database, token: str) -> Visitor:
     if not token.startswith(PREFIX) or len(token) > 200:
         raise NotAuthenticated("this is not a portal token")
     row = await db.fetchrow(
-        "select organization_id, endpoint_ids, may_act from onceward.portal_tokens"
+        "select organization_id, endpoint_ids, may_act, embed_at from onceward.portal_tokens"
         " where hash = $1 and expires_at > onceward.now()",
         _hash(token),
     )
@@ -124,6 +132,14 @@ async def revoke(db: Database, organization: UUID | None, id: UUID, *, actor: Ac
         if not await tx.fetchval(REVOKE, organization, id):
             raise NotFound(f"there is no portal token {id}")
         await audit.record(tx, "portal.revoked", entity_type="portal", entity_id=id, actor=actor)
+
+
+def _origin(text: str) -> str:
+    """Return the origin as a browser writes it. Plain http is for loopback only."""
+    found = ORIGIN.fullmatch(text.strip().lower().rstrip("/"))
+    if found is None or (found["scheme"] == "http" and found["host"] not in ("localhost", "127.0.0.1")):
+        raise Invalid("embed_at", f"{text[:100]!r} is not an origin: write https://app.example, without a path")
+    return found[0]
 
 
 def _hash(token: str) -> bytes:

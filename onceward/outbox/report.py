@@ -34,6 +34,8 @@ class AttemptReport:
     """The endpoint asked us to wait for this long before the next delivery."""
     disable: DisableReason | None = None
     """Disable the endpoint for this reason."""
+    skipped: Literal["filter"] | None = None
+    """The endpoint does not want the event: nothing was sent."""
     reason: EndReason | None = None
     """Why the delivery ended without another attempt."""
 

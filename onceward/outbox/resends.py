@@ -21,7 +21,7 @@ Actor = str | Identity
 Verb = Literal["recover", "replay"]
 DEFAULT_RATE_PER_S = 100.0
 MOST_PER_STEP = 500
-STATUSES = ("pending", "success", "failed", "dead_letter", "cancelled")
+STATUSES = ("pending", "success", "skipped", "failed", "dead_letter", "cancelled")
 UNDELIVERED = ("pending", "failed", "dead_letter", "cancelled")
 WHY_NOT = {
     "running": "it is being sent now; try again when that attempt has ended",

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from onceward.db import Connection
+from onceward.http import ClientIdentity
 from onceward.lazy import lazy_module
-from onceward.outbox.endpoints import open_headers
+from onceward.outbox.endpoint_auth import client_identity
+from onceward.outbox.endpoints import open_headers, read_auth
 from onceward.outbox.schedule import WAITS_S, quick_tries
 from onceward.outbox.signing import LiveSecret, Signer
 from onceward.statements import read_statement
@@ -38,6 +40,11 @@ class Target:
     signer: Signer | None
     waits_s: Sequence[float]
     quick: int
+    filter: str | None = None
+    transform: str | None = None
+    auth: dict[str, Any] | None = None
+    identity: ClientIdentity | None = None
+    """The client certificate."""
 
 
 class Targets:
@@ -76,6 +83,7 @@ class Targets:
         if row["private_key"] is not None:
             seed = box.open(row["private_key"], table="onceward.signing_keys", row=row["key_id"], column="private_key")
             private = ed25519.Ed25519PrivateKey.from_private_bytes(seed)
+        auth = read_auth(box, row["endpoint_id"], row["auth"])
         waits = WAITS_S if row["retry_waits_s"] is None else tuple(row["retry_waits_s"])
         return Target(
             endpoint_id=row["endpoint_id"],
@@ -86,4 +94,8 @@ class Targets:
             signer=Signer(secrets, private) if secrets else None,
             waits_s=waits,
             quick=quick_tries(waits),
+            filter=row["filter"],
+            transform=row["transform"],
+            auth=auth,
+            identity=None if auth is None else client_identity(auth, row["endpoint_id"], row["version"]),
         )

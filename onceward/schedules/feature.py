@@ -19,6 +19,7 @@ FEATURE = Feature(
     commands=("onceward.schedules.commands:register",),
     routes="onceward.schedules.routes:routers",
     pages="onceward.schedules.pages:PAGES",
+    configuration="onceward.schedules.configuration:SECTIONS",
     checks="onceward.schedules.checks:CHECKS",
     erasers="onceward.schedules.erasers:ERASERS",
     metrics="onceward.schedules.metrics",

@@ -15,6 +15,7 @@ from onceward.work.claim import claim, claim_lanes, new_lease, release
 from onceward.work.commit_sharing import Member, Sharing
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
+from onceward.work.external import register_external_tasks
 from onceward.work.leases import Leases
 from onceward.work.processes import HandlerProcesses
 from onceward.work.settle import Acknowledger
@@ -23,7 +24,10 @@ from onceward.work.threads import HandlerThreads
 
 MOST_ROUNDS = 1000
 
-QUEUES = "select distinct queue from onceward.work where queue not in ('external', 'unhandled')"
+QUEUES = (
+    "select distinct queue from onceward.work where queue not in ('external', 'unhandled')"
+    " and not starts_with(queue, 'external:')"
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +60,8 @@ async def _run_due(
 ) -> int:
     if engine.registry.end_hooks:
         await register_end_hooks(engine.db, engine.registry)
+    if engine.registry.external:
+        await register_external_tasks(engine.db, engine.registry)
     ran = 0
     for _ in range(MOST_ROUNDS):
         ran_now = 0

@@ -22,6 +22,7 @@ FEATURE = Feature(
     commands=("onceward.trust.commands:register",),
     routes="onceward.trust.routes:routers",
     pages="onceward.trust.pages:PAGES",
+    configuration="onceward.trust.configuration:SECTIONS",
     checks="onceward.trust.checks:CHECKS",
     erasers="onceward.trust.erasers:ERASERS",
     traced=(Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),),
@@ -33,6 +34,6 @@ FEATURE = Feature(
     ),
     metrics="onceward.trust.metrics",
     alerts=Path(__file__).parent / "alerts.yml",
-    errors=("onceward.trust.errors:TrustError",),
+    errors=("onceward.trust.errors:TrustError", "onceward.configuration:ConfigurationRefused"),
     sqlstates="onceward.trust.sqlstates:SQLSTATES",
 )

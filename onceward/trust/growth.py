@@ -6,6 +6,7 @@ GROWTH: dict[str, str] = {
     "onceward.organizations": "kept: one row for each organization",
     "onceward.users": "kept: people, until they are erased",
     "onceward.memberships": "kept: one row for each user and organization",
+    "onceward.configured": "kept: one row for each entry of the file of `onceward apply`",
     "onceward.sql_logins": "kept: configuration",
     "onceward.api_keys": "kept: created by operators",
     "onceward.key_addresses": "deleted by `expired logins`",

@@ -18,9 +18,10 @@ instance."""
 Kind = Literal["key", "session", "token", "operator"]
 """An API key, a dashboard session, an end user's JWT, or a user of the command line."""
 
-Permission = Literal["publish", "message", "enqueue", "replay", "refund", "scan"]
+Permission = Literal["publish", "message", "enqueue", "work", "replay", "refund", "scan"]
 """What an API key can be allowed to do and nothing else: publish events, send messages, enqueue jobs and start
-workflows, repeat failed work, pay money back, admit tickets. The scope operator includes all of them."""
+workflows, run external jobs, repeat failed work, pay money back, admit tickets. The scope operator includes all of
+them."""
 PERMISSIONS: tuple[str, ...] = get_args(Permission)
 
 RANK: dict[str, int] = {scope: rank for rank, scope in enumerate(get_args(Scope))}

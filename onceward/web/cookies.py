@@ -33,12 +33,26 @@ def require_private_transport(connection: HTTPConnection) -> None:
 
 
 def set_secret_cookie(
-    connection: HTTPConnection, reply: Response, name: str, value: str, *, max_age_s: int | None = None
+    connection: HTTPConnection,
+    reply: Response,
+    name: str,
+    value: str,
+    *,
+    max_age_s: int | None = None,
+    embedded: bool = False,
 ) -> None:
-    """Store a secret in a cookie that scripts cannot read. Raises `NotAllowed` over plain http, except on loopback."""
+    """Store a secret in a cookie that scripts cannot read. Raises `NotAllowed` over plain http, except on loopback.
+
+    `embedded` is for a page in a frame of another site: the browser keeps the cookie for this frame on that site only,
+    and every form of the page must have a token against forged requests.
+    """
     require_private_transport(connection)
     secure = is_secure(connection)
     stored = session_cookie.cookie_name(name, secure=secure)
+    if embedded and secure:
+        # The library knows no `Partitioned` before Python 3.14.
+        reply.headers.append("set-cookie", f"{stored}={value}; HttpOnly; Path=/; SameSite=None; Secure; Partitioned")
+        return
     reply.set_cookie(stored, value, max_age=max_age_s, httponly=True, samesite="lax", secure=secure, path="/")
 
 

@@ -69,10 +69,21 @@ class AtMost:
         return value
 
 
+def _storable_json(value: Any) -> Any:
+    """Return the value if PostgreSQL can store it and it is not too large."""
+    _storable_object({"value": value})
+    if len(orjson.dumps(value)) > MOST_JSON_BYTES:
+        raise ValueError(f"must not have more than {MOST_JSON_BYTES} bytes as JSON: store it, and pass a reference")
+    return value
+
+
+MOST_JSON_BYTES = 64 << 10
 Text = Annotated[str, AfterValidator(_storable)]
 Moment = Annotated[datetime, AfterValidator(_aware)]
 """A time, in UTC if it has no time zone."""
 Json = Annotated[dict[str, Any], AfterValidator(_storable_object)]
+AnyJson = Annotated[Any, AfterValidator(_storable_json)]
+"""Any JSON value of at most `MOST_JSON_BYTES`."""
 Number = Annotated[int, Field(ge=0, le=HIGHEST)]
 """An id from our sequence, or a position in a list of ids."""
 

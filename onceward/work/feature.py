@@ -18,11 +18,13 @@ FEATURE = Feature(
         Part("default attempts", "onceward.work.parts:default_attempts"),
         Part("queue gauges", "onceward.work.parts:queue_gauges"),
         Part("stranded work", "onceward.work.parts:stranded_work"),
+        Part("external jobs", "onceward.work.parts:external_jobs"),
         Part("worker", "onceward.work.parts:worker", roles=WORKER, stage="worker"),
     ),
     commands=("onceward.work.commands:register",),
     routes="onceward.work.routes:routers",
     pages="onceward.work.pages:PAGES",
+    configuration="onceward.work.configuration:SECTIONS",
     checks="onceward.work.checks:CHECKS",
     erasers="onceward.work.erasers:ERASERS",
     traced=(

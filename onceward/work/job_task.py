@@ -146,6 +146,8 @@ class ConfiguredJob(Generic[P, R]):
 
     def in_queue(self, queue: str) -> ConfiguredJob[P, R]:
         """Put the job into this queue instead of the job's own."""
+        if self.job.task.external:
+            raise ValueError(f"{self.name}: an external job has a queue of its own, {self.job.task.queue}")
         return self._with(queue=queue)
 
     def tagged(self, *tags: str) -> ConfiguredJob[P, R]:
@@ -195,7 +197,8 @@ class JobTask(ConfiguredJob[P, R]):
             raise TypeError(f"{self.name}: on_end needs an `async def (tx: Tx, end: JobEnd)` and a registered job")
         if self.name in self._registry.end_hooks:
             raise ValueError(f"{self.name} has two on_end hooks: call both functions from one")
-        self._registry.set_end_hook(self.name, function, queue=self.task.queue)
+        # No worker of ours serves the queue of an external job.
+        self._registry.set_end_hook(self.name, function, queue="default" if self.task.external else self.task.queue)
         return function
 
     def __repr__(self) -> str:

@@ -43,7 +43,8 @@ Only reports compare the time; rescuers compare counters.
 """
 ROWS = 200
 LANES = 2000
-EXTERNAL = "external"
+EXTERNAL, EXTERNAL_JOBS = "external", "external:"
+"""The queue of events of external sources, and the beginning of the names of queues of external jobs."""
 NOW = """
 select onceward.now() as now, abs(extract(epoch from onceward.now() - clock_timestamp())) < 60 as real
 """
@@ -84,7 +85,7 @@ REASONS: Mapping[str, str] = {
     "no_handler": "no live worker of this queue knows {task}: start a worker of the app that has it",
     "no_app": "no worker of the app that could handle it is alive: start one, or run `onceward sources assign`",
     "no_version": "its arguments do not fit the running version of {task}: start a worker of the newer version",
-    "external": "no program claims events of external sources: is it running?",
+    "external": "no program claims it: is the worker in the other language running?",
     "lane": "its lane is blocked by {blocked_by}",
     "overtaken": "workers claim younger work of this queue first",
     "not_claimed": "a live worker could run it, and nothing of this queue runs: restart the workers",
@@ -125,7 +126,7 @@ class Fleet:
 
     def missing(self, queue: str, task: str) -> str | None:
         """Return why no worker can run work of this queue and task, or None if one can."""
-        if queue == EXTERNAL:
+        if queue == EXTERNAL or queue.startswith(EXTERNAL_JOBS):
             return "external"
         if not self.workers:
             return "no_worker"

@@ -34,7 +34,7 @@ def offered_tasks(registry: AppRegistry) -> list[Offered]:
 
 
 def _offered(registry: AppRegistry) -> Iterator[Offered]:
-    for task in registry:
+    for task in (*registry, *registry.external.values()):
         if task.over_http is None:
             continue
         declared = task.over_http()
@@ -51,7 +51,8 @@ def _offered(registry: AppRegistry) -> Iterator[Offered]:
 
 def find_offered(registry: AppRegistry, name: str, kind: OfferedKind) -> Any:
     """Return the declared job or workflow, or None if there is none of this name that may be used over HTTP."""
-    task = registry.tasks.get(name if kind == "job" else f"workflow:{name}")
+    full = name if kind == "job" else f"workflow:{name}"
+    task = registry.tasks.get(full) or registry.external.get(full)
     if task is None or task.over_http is None or (task.kind == "workflow") != (kind == "workflow"):
         return None
     return task.over_http()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from onceward import __version__
 from onceward.background import Loop
 from onceward.context import Context
+from onceward.work.external import release_expired_jobs
 from onceward.work.metrics import StrandedWork, count, observe_queues
 from onceward.work.settings import WorkSettings
 
@@ -32,6 +33,11 @@ def queue_gauges(context: Context) -> Loop:
 def stranded_work(context: Context) -> Loop:
     """Return the loop that looks for work that does not run. It runs in every role: workers may be what is missing."""
     return Loop("stranded work", StrandedWork(context.database).step, every_s=30, waits_first=True)
+
+
+def external_jobs(context: Context) -> Loop:
+    """Return the loop that takes back jobs whose programs in other languages stopped responding."""
+    return Loop("external jobs", partial(release_expired_jobs, context.database), every_s=5, waits_first=True)
 
 
 def worker(context: Context) -> Worker:

@@ -87,6 +87,9 @@ class Task:
     over_http: Callable[[], Any] | None = None
     """Returns the declared job or workflow, if programs may enqueue or start it over HTTP."""
 
+    external: bool = False
+    """Programs in other languages run it (external.py); no worker of ours claims it."""
+
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 200:
             raise ValueError(f"a task's name must have 1 to 200 characters, not {self.name!r}")
@@ -139,6 +142,8 @@ class AppRegistry:
     columns."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    external: dict[str, Task] = field(default_factory=dict[str, Task])
+    """The jobs that programs in other languages run, by name."""
     apps: set[str] = field(default_factory=set[str])
     """The names of the app and of the apps that it includes."""
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
@@ -158,8 +163,11 @@ class AppRegistry:
     """What the app declares about payments (`onceward.payments.declarations.PaymentRegistry`)."""
 
     def add(self, task: Task) -> None:
-        if task.name in self.tasks:
+        if task.name in self.tasks or task.name in self.external:
             raise ValueError(f"two tasks are named {task.name!r}: names must be unique within an app")
+        if task.external:
+            self.external[task.name] = task
+            return
         self.tasks[task.name] = task
         if task.timeout_s is None or task.timeout_s > IDLE_LIMIT_S - SPARE_S:
             self.idle_limits_s[task.name] = 0 if task.timeout_s is None else task.timeout_s + SPARE_S

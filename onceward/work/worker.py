@@ -27,6 +27,7 @@ from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
+from onceward.work.external import register_external_tasks
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.host import Opener
@@ -188,6 +189,7 @@ class Worker:
         await check_routines(self._db, self._registry.kinds.values())
         await Heartbeat.register(self._db, self.identity)
         await register_end_hooks(self._db, self._registry)
+        await register_external_tasks(self._db, self._registry)
         self._heartbeat = Heartbeat(
             self._db.url,
             self.identity,

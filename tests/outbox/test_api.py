@@ -213,3 +213,26 @@ async def test_a_customer_sees_and_resends_on_the_consumer_page_what_the_token_a
     assert (await ours("DELETE", f"/portal-tokens/{access['id']}"))[0] == 204
     async with session.get("/portal") as response:
         assert response.status == 401
+
+
+async def test_only_the_sites_of_the_link_may_frame_the_portal_which_looks_like_its_organization(
+    db: Database, session: aiohttp.ClientSession
+) -> None:
+    ours = await client_for(db, session, "ours")
+    wrong = ("https://app.example/path", "http://app.example", "app.example", "https://a.example; script-src *", "*")
+    for site in wrong:
+        status, problem = await ours("POST", "/endpoints/portal", embed_at=[site])
+        assert (status, problem["errors"][0]["field"]) == (422, "embed_at"), site
+    _, access = await ours("POST", "/endpoints/portal", embed_at=["https://App.example/", "http://localhost:3000"])
+    token = access["url"].partition("token=")[2]
+    async with session.get(f"/portal?token={token}") as response:
+        page = await response.text()
+        policy = response.headers["Content-Security-Policy"]
+        assert policy.endswith("frame-ancestors http://localhost:3000 https://app.example")
+        assert "X-Frame-Options" not in response.headers
+    organization = await db.fetchval("select organization_id from onceward.organizations where slug = 'ours'")
+    assert f"/look/organizations/{organization}.css" in page
+    _, access = await ours("POST", "/endpoints/portal")
+    async with session.get(f"/portal?token={access['url'].partition('token=')[2]}") as response:
+        assert response.headers["Content-Security-Policy"].endswith("frame-ancestors 'none'")
+        assert response.headers["X-Frame-Options"] == "DENY"

@@ -15,8 +15,16 @@ ADDED_BY_THE_WORKER = {"message"}
 
 async def test_sql_reads_only_fields_that_a_report_has(db: Database) -> None:
     source: str = await db.fetchval("select prosrc from pg_proc where proname = 'settled_delivery'")
-    assert set(KEY.findall(source)) - ADDED_BY_THE_WORKER == {"status", "counted", "park_s", "trips", "disable"}
-    assert set(KEY.findall(FINISH)) == {"status"}
+    assert set(KEY.findall(source)) - ADDED_BY_THE_WORKER == {
+        "status",
+        "counted",
+        "park_s",
+        "trips",
+        "disable",
+        "reason",
+        "skipped",
+    }
+    assert set(KEY.findall(FINISH)) == {"status", "skipped"}
     assert {"status", "counted", "park_s", "trips", "disable"} < set(NAMES)
 
 

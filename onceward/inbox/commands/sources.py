@@ -77,7 +77,7 @@ def add(
     provider: Annotated[str | None, typer.Option("--provider", "-p", help="Who sends. Default: the name.")] = None,
     secret: SecretOption = None,
     secret_file: SecretFile = None,
-    mode: Annotated[str, typer.Option("--mode", help="ack, inline or external.")] = "ack",
+    mode: Annotated[str, typer.Option("--mode", help="ack, inline, external or forward.")] = "ack",
     organization: Annotated[
         str | None, typer.Option("--organization", "-o", help="Slug or id. Default: the platform.")
     ] = None,

@@ -16,6 +16,10 @@ begin
         v_task := v_general;
         v_queue := 'external';
         v_lane := p.webhook_id::text;
+    elsif v_source.mode = 'forward' then
+        v_task := 'inbox.forward';
+        v_queue := 'events';
+        v_lane := case when v_source.rate_per_s is not null or v_source.paused_at is not null then 'source:' || p.webhook_id end;
     else
         select t into v_task from onceward.workers w, unnest(w.tasks) t
          where t in (v_route || '/' || p.type, v_general)

@@ -7,7 +7,7 @@ create table onceward.sources (
     provider text not null,
     -- whose handlers get the events; null: those of the only app that handles the type
     app text check (app ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
-    mode text not null default 'ack' check (mode in ('ack', 'inline', 'external')),
+    mode text not null default 'ack' check (mode in ('ack', 'inline', 'external', 'forward')),
     secrets bytea,                         -- encrypted: all valid secrets, and the secret options
     options jsonb not null default '{}',
     public_url text,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from onceward.context import Context
 from onceward.db import Database
 from onceward.inbox import Inbox, source_limits, sources
-from onceward.inbox.source import Mode
+from onceward.inbox.source import WITHOUT_APP, Mode
 from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import context_of, database_of, part_of, settings_of
@@ -148,7 +148,7 @@ async def add(
     )
     sources.require_name(new.name, identity, inbox.catalog.handled_names)
     try:
-        if new.app is None and new.mode != "external":
+        if new.app is None and new.mode not in WITHOUT_APP:
             inbox.catalog.require_one_app(new.name, requested.provider)
         async with db.transaction(role="engine") as tx:
             added = await sources.add(tx, context.box, requested, actor=identity)
@@ -187,7 +187,7 @@ async def assign(
         async with db.transaction(role="engine") as tx:
             row = await sources.find(tx, source[:100], organization=identity.organization)
             sources.require_name(row.name, identity, inbox.catalog.handled_names)
-            if to.app is None and row.mode != "external":
+            if to.app is None and row.mode not in WITHOUT_APP:
                 inbox.catalog.require_one_app(row.name, row.provider)
             assigned = await sources.assign(tx, str(row.webhook_id), to.app, actor=identity)
     except ConfigError as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
 import typer
@@ -32,6 +34,11 @@ Organization = Annotated[
     str | None, typer.Option("--organization", "-o", help="Slug or id. Default: the platform itself.")
 ]
 Id = Annotated[UUID, typer.Argument(metavar="ENDPOINT", help="Id of the endpoint.")]
+
+AuthFile = Annotated[
+    Path | None,
+    typer.Option("--auth", help="JSON file: OAuth client credentials or a client certificate (docs/outbox.md)."),
+]
 
 
 def register(cli: typer.Typer) -> None:
@@ -60,6 +67,19 @@ async def opened_outbox(organization: str | None) -> AsyncGenerator[tuple[Outbox
             await outbox.client.aclose()
 
 
+def _read_auth(path: Path | None) -> dict[str, Any] | None:
+    """Return the settings in a file, so that secrets are in no argument of a process."""
+    if path is None:
+        return None
+    try:
+        read = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"--auth {path}: {error}", Exit.USAGE) from None
+    if not isinstance(read, dict):
+        raise CommandFailed(f'--auth {path}: must be a JSON object such as {{"kind": "oauth", ...}}', Exit.USAGE)
+    return cast("dict[str, Any]", read)
+
+
 @group.command("add")
 def add(
     url: Annotated[str, typer.Argument(help="The https address that receives the webhooks.")],
@@ -80,6 +100,14 @@ def add(
     ed25519: Annotated[
         bool, typer.Option("--ed25519", help="Also sign with the organization's key pair (v1a).")
     ] = False,
+    filter: Annotated[
+        str | None, typer.Option("--filter", help="JMESPath: send only events for which it is true.")
+    ] = None,
+    transform: Annotated[str | None, typer.Option("--transform", help="JMESPath: send its result as the body.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Forward the events of this inbound source (mode forward).")
+    ] = None,
+    auth_file: AuthFile = None,
     as_json: JsonOption = False,
 ) -> None:
     """Register an endpoint and print its signing secret, which is never shown again."""
@@ -102,6 +130,10 @@ def add(
             rate_per_s=rate,
             ordered=ordered,
             ed25519=ed25519,
+            filter=filter,
+            transform=transform,
+            source=source,
+            auth=_read_auth(auth_file),
         )
         async with opened_outbox(organization) as (outbox, organization_id):
             created = await outbox.endpoints.register(organization_id, fields, actor=ACTOR)
@@ -161,12 +193,27 @@ def change(
         int | None, typer.Option("--max-in-flight", help="Maximum number of concurrent requests.")
     ] = None,
     rate: Annotated[float | None, typer.Option("--rate", help="Maximum deliveries per second.")] = None,
+    filter: Annotated[str | None, typer.Option("--filter", help="New filter; an empty text removes it.")] = None,
+    transform: Annotated[
+        str | None, typer.Option("--transform", help="New transformation; an empty text removes it.")
+    ] = None,
+    auth_file: AuthFile = None,
 ) -> None:
     """Change an endpoint. Options that you omit keep their value."""
-    given = {"url": url, "events": events, "owner": owner, "max_in_flight": in_flight, "rate_per_s": rate}
+    given = {
+        "url": url,
+        "events": events,
+        "owner": owner,
+        "max_in_flight": in_flight,
+        "rate_per_s": rate,
+        "auth": _read_auth(auth_file),
+    }
 
     async def work() -> None:
         changes = {name: value for name, value in given.items() if value is not None}
+        changes |= {
+            name: text or None for name, text in (("filter", filter), ("transform", transform)) if text is not None
+        }
         async with opened_outbox(organization) as (outbox, organization_id):
             await outbox.endpoints.change(organization_id, endpoint, changes, actor=ACTOR)
 

@@ -7,7 +7,8 @@ declare
     v_ends boolean := p_outcome in ('failed', 'dead_letter', 'unknown', 'cancelled', 'discarded');
 begin
     update onceward.deliveries d
-       set status = case when p_outcome in ('success', 'failed', 'dead_letter', 'cancelled') then p_outcome
+       set status = case when p_outcome = 'success' and p_result ? 'skipped' then 'skipped'
+                         when p_outcome in ('success', 'failed', 'dead_letter', 'cancelled') then p_outcome
                          when p_outcome in ('unknown', 'discarded') then 'failed'
                          else 'pending' end,
            attempts = d.attempts + case when p_number > 0 and p_outcome in ('success', 'retry', 'failed') then 1 else 0 end,
@@ -44,6 +45,9 @@ begin
                                  else l.open_until end
          -- Deliveries that were running when the breaker opened tell nothing new.
          where l.open_until is null or l.open_until <= clock_timestamp() or excluded.open_until is not null;
+    end if;
+    if p_error ->> 'reason' = 'tries_used_up' then
+        perform onceward.publish_exhausted(p_id, p_number, p_error);
     end if;
     if p_error ? 'disable' then
         perform onceward.disable_endpoint(v_endpoint, p_error ->> 'disable', jsonb_build_object('status', p_error -> 'status'));

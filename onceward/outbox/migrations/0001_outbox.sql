@@ -14,7 +14,14 @@ grant select, insert, update, delete on onceward.event_types to onceward_engine;
 insert into onceward.event_types (name, description, schema, sample, declared_by)
 values ('endpoint.test', 'Sent on request, to see whether an endpoint works.',
         '{"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}',
-        '{"message": "If you can read this, your endpoint works."}', 'onceward');
+        '{"message": "If you can read this, your endpoint works."}', 'onceward'),
+       ('message.attempt.exhausted', 'A delivery to one of your endpoints has failed for good. Sent only to endpoints that name it.',
+        '{"type": "object", "required": ["endpointId", "deliveryId", "messageId", "type", "attempts"],
+          "properties": {"endpointId": {"type": "string"}, "deliveryId": {"type": "integer"}, "messageId": {"type": "string"},
+                         "type": {"type": "string"}, "attempts": {"type": "integer"}, "status": {"type": ["integer", "null"]},
+                         "error": {"type": ["string", "null"]}}}',
+        '{"endpointId": "7b1a7c0e-8f0e-4b57-9d5f-0f8f2f7c2a11", "deliveryId": 4711, "messageId": "msg_5f2b", "type": "order.paid",
+          "attempts": 10, "status": 500, "error": "answered 500; all 10 attempts failed"}', 'onceward');
 
 create table onceward.endpoints (
     endpoint_id uuid primary key default gen_random_uuid(),
@@ -36,6 +43,10 @@ create table onceward.endpoints (
     ordered boolean not null default false,
     retry_waits_s double precision[],      -- null: the schedule of the instance
     ed25519 boolean not null default false,
+    filter text,                           -- JMESPath: an event for which it is not true is not sent
+    transform text,                        -- JMESPath: its result is sent instead of the event
+    auth bytea,                            -- encrypted JSON: how we authenticate (onceward/outbox/endpoint_auth.py)
+    source_id uuid,                        -- gets the events that this inbound source forwards, and no others
     direct boolean not null default false, -- created for a URL of a request; receives only events that are addressed to it
     version bigint not null default nextval('onceward.ids'),  -- changes with every setting that sending depends on
     created_at timestamptz not null default onceward.now(),
@@ -113,6 +124,7 @@ create table onceward.published (
     body bytea,                            -- the exact bytes that are sent; null: pruned
     caused_by bigint,
     trace text,                            -- W3C traceparent of the span that published it; null without tracing
+    headers jsonb,                         -- sent with it; of forwarded events only
     created_at timestamptz not null default onceward.now()
 );
 comment on table onceward.published is 'Published events. Each payload is stored once.';
@@ -130,7 +142,7 @@ create table onceward.deliveries (
     endpoint_id uuid not null,
     type text not null,
     status text not null default 'pending'
-        check (status in ('pending', 'success', 'failed', 'dead_letter', 'cancelled')),
+        check (status in ('pending', 'success', 'skipped', 'failed', 'dead_letter', 'cancelled')),
     attempts int not null default 0,       -- all attempts, including resends
     response_status smallint,
     error text,
@@ -198,6 +210,7 @@ create table onceward.portal_tokens (
     organization_id uuid references onceward.organizations on delete cascade,
     endpoint_ids uuid[],                   -- null: every endpoint of the organization
     may_act boolean not null,              -- false: read only
+    embed_at text[],                       -- origins of the pages that may show the portal in a frame; null: none
     created_by text not null,
     created_at timestamptz not null default onceward.now(),
     expires_at timestamptz not null

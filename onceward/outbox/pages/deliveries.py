@@ -16,7 +16,7 @@ DELIVERIES = Listing(
     attempts="r.attempts",
     message="r.error",
     joins="left join onceward.endpoints t on t.endpoint_id = r.endpoint_id",
-    states=(*UNFINISHED, "success", "failed", "cancelled"),
+    states=(*UNFINISHED, "success", "skipped", "failed", "cancelled"),
     facets={"label": "r.type = {0}", "endpoint": "r.endpoint_id = {0}::uuid"},
     body="r.endpoint_id, r.response_status, p.message_id, convert_from(p.body, 'UTF8') as text, t.url",
     body_joins="left join onceward.published p on p.id = r.caused_by",
@@ -28,7 +28,7 @@ DELIVERIES = Listing(
         Button(
             "Send again",
             "/dashboard/deliveries/{id}/resend",
-            frozenset({"success", "failed", "cancelled", "dead_letter", "scheduled"}),
+            frozenset({"success", "skipped", "failed", "cancelled", "dead_letter", "scheduled"}),
         ),
     ),
 )

@@ -48,7 +48,7 @@ async def listed(
     response: Response,
     identity: Viewer,
     endpoint_id: UUID | None = None,
-    status: Literal["pending", "success", "failed", "dead_letter", "cancelled"] | None = None,
+    status: Literal["pending", "success", "skipped", "failed", "dead_letter", "cancelled"] | None = None,
     type: str | None = None,
     message_id: str | None = None,
     before: Number | None = None,

@@ -50,6 +50,9 @@ class PortalAccess(BaseModel):
     hours: float = Field(24, gt=0, le=24 * 30)
     endpoint_ids: Annotated[list[UUID] | None, AtMost(1000)] = None
     may_act: bool = True
+    embed_at: Annotated[list[Annotated[str, Field(max_length=300)]] | None, AtMost(10)] = Field(
+        None, description="Origins of pages that may show the portal in a frame, such as https://app.example."
+    )
 
 
 @router.post("/endpoints/{endpoint_id}/disable")
@@ -97,6 +100,7 @@ async def access(request: Request, db: Db, identity: RecentOwner, requested: Por
         hours=requested.hours,
         endpoint_ids=requested.endpoint_ids,
         may_act=requested.may_act,
+        embed_at=requested.embed_at,
         actor=identity,
     )
     url = f"{settings_of(request).url}/portal?token={created.token}"

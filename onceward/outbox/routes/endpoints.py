@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
@@ -23,7 +23,7 @@ from onceward.outbox.routes.callers import (
 )
 from onceward.outbox.schedule import LONGEST_WAIT_S, MOST_WAITS
 from onceward.web.exposure import ANYBODY, exposed
-from onceward.web.fields import AtMost, example
+from onceward.web.fields import AtMost, Text, example
 from onceward.web.idempotency import withholds
 from onceward.web.paging import link_next
 
@@ -32,6 +32,29 @@ router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
 InFlight = Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)]
 Rate = Annotated[float, Field(ge=0.001, le=MOST_PER_S)]
 Wait = Annotated[float, Field(ge=1, le=LONGEST_WAIT_S)]
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=2000, description="A JMESPath expression over the event.")]
+
+
+class EndpointAuth(BaseModel):
+    """`oauth` fetches a token with client credentials; `mutual_tls` presents a client certificate."""
+
+    model_config = {
+        "extra": "forbid",
+        **example(
+            kind="oauth", token_url="https://login.customer.example/token", client_id="onceward", client_secret="..."
+        ),
+    }
+
+    kind: Literal["oauth", "mutual_tls"]
+    token_url: Text | None = None
+    client_id: Text | None = None
+    client_secret: Text | None = None
+    scope: Text | None = None
+    audience: Text | None = None
+    certificate: Text | None = Field(None, description="In PEM, with its chain.")
+    private_key: Text | None = Field(None, description="In PEM, without a password.")
 
 
 class NewEndpoint(BaseModel):
@@ -58,6 +81,10 @@ class NewEndpoint(BaseModel):
     ordered: bool = False
     retry_waits_s: Annotated[list[Wait] | None, AtMost(MOST_WAITS)] = None
     ed25519: bool = False
+    filter: Expression | None = None
+    transform: Expression | None = None
+    auth: EndpointAuth | None = None
+    source: str | None = Field(None, max_length=200, description="Forward the events of this inbound source.")
 
 
 class ChangedEndpoint(BaseModel):
@@ -77,6 +104,9 @@ class ChangedEndpoint(BaseModel):
     ordered: bool | None = None
     retry_waits_s: Annotated[list[Wait] | None, AtMost(MOST_WAITS)] = None
     ed25519: bool | None = None
+    filter: Expression | None = None
+    transform: Expression | None = None
+    auth: EndpointAuth | None = None
 
 
 class MadeEndpoint(BaseModel):
@@ -113,7 +143,8 @@ async def listed(
 @router.post("/endpoints", status_code=201, dependencies=[withholds("secret")])
 @exposed("nothing")
 async def register(outbox: TheOutbox, identity: RecentOwner, new: NewEndpoint) -> MadeEndpoint:
-    created = await outbox.endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
+    fields = EndpointFields(**new.model_dump(exclude={"auth"}), auth=_auth(new.auth))
+    created = await outbox.endpoints.register(identity.organization, fields, actor=identity)
     return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
 
 
@@ -126,10 +157,16 @@ async def one(outbox: TheOutbox, identity: Viewer, endpoint_id: UUID) -> Endpoin
 @exposed("nothing")
 async def change(outbox: TheOutbox, identity: Owner, endpoint_id: UUID, new: ChangedEndpoint) -> Endpoint:
     changes = new.model_dump(exclude_unset=True)
+    if "auth" in changes:
+        changes["auth"] = _auth(new.auth)
     for name in ("url", "events", "description", "headers", "metadata", "ordered", "ed25519"):
         if name in changes and changes[name] is None:
             raise Invalid(name, "must not be null; omit it to keep its value")
     return await outbox.endpoints.change(identity.organization, endpoint_id, changes, actor=identity)
+
+
+def _auth(auth: EndpointAuth | None) -> dict[str, Any] | None:
+    return None if auth is None else auth.model_dump(exclude_none=True)
 
 
 @router.delete("/endpoints/{endpoint_id}", status_code=204)

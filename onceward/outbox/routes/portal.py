@@ -14,6 +14,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from onceward.look.organizations import brand_of
 from onceward.look.public import plain_page
 from onceward.outbox import Outbox, OutboxError, delivery_history, portal, resends
 from onceward.outbox.routes.callers import TheOutbox
@@ -26,14 +27,18 @@ from onceward.web.fields import Number
 
 COOKIE = "onceward_portal"
 PORTAL_TOKEN = "portal token"
-PRIVATE = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
-    ),
-}
+POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors {}"
+
+
+def _headers(visitor: portal.Visitor | None) -> dict[str, str]:
+    """Return the headers of a page. Only the sites that the link names may show it in a frame."""
+    sites = () if visitor is None else visitor.embed_at or ()
+    headers = {
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer",
+        "Content-Security-Policy": POLICY.format(" ".join(sites) or "'none'"),
+    }
+    return headers if sites else {**headers, "X-Frame-Options": "DENY"}
 
 
 @grants(PORTAL_TOKEN)
@@ -63,14 +68,15 @@ router = APIRouter(prefix="/portal", include_in_schema=False)
 async def enter(request: Request, outbox: TheOutbox, token: str = "") -> Response:
     try:
         if token:
-            await _recognise(request, token)
-            reply = RedirectResponse("/portal", status_code=303, headers=PRIVATE)
-            set_secret_cookie(request, reply, COOKIE, token)
+            visitor = await _recognise(request, token)
+            reply = RedirectResponse("/portal", status_code=303, headers=_headers(visitor))
+            set_secret_cookie(request, reply, COOKIE, token, embedded=bool(visitor.embed_at))
             return reply
         visitor = await _visiting(request)
     except NotAuthenticated:
-        return _page("Webhooks", "<p>This link is no longer valid. Ask the sender for a new one.</p>", status=401)
-    return await _list(outbox, visitor)
+        gone = "<p>This link is no longer valid. Ask the sender for a new one.</p>"
+        return await _page(request, None, "Webhooks", gone, status=401)
+    return await _list(request, outbox, visitor)
 
 
 @router.get("/endpoints/{endpoint_id}")
@@ -98,7 +104,7 @@ async def show_endpoint(request: Request, outbox: TheOutbox, visitor: Visiting, 
             for row in found.rows
         ],
     )
-    return _page("Endpoint", body)
+    return await _page(request, visitor, "Endpoint", body)
 
 
 @router.get("/deliveries/{id}")
@@ -114,7 +120,7 @@ async def delivery(request: Request, visitor: Visiting, id: Number) -> Response:
         [(each.number, _when(each.finished_at), each.status or "", each.ms or "", _answer(each)) for each in attempts],
     )
     body += f"<h2>Body</h2><pre>{escape(sent or 'The body has been deleted.')}</pre>"
-    return _page(f"Delivery {id}", body)
+    return await _page(request, visitor, f"Delivery {id}", body)
 
 
 @router.post("/deliveries/{id}/resend")
@@ -127,10 +133,10 @@ async def resend(request: Request, visitor: Visiting, id: Number, csrf: Annotate
     try:
         await resends.resend_one(database_of(request), visitor.organization_id, id, actor=visitor.actor)
     except OutboxError as error:
-        return _page("Not sent again", f"<p>{escape(str(error))}</p>", status=409)
+        return await _page(request, visitor, "Not sent again", f"<p>{escape(str(error))}</p>", status=409)
     for queue in ("deliveries", "deliveries-retry"):
         engine_of(request).waker.wake(queue)
-    return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=PRIVATE)
+    return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=_headers(visitor))
 
 
 @router.post("/endpoints/{endpoint_id}/test")
@@ -142,10 +148,10 @@ async def send_test(
     if not visitor.sees(endpoint_id):
         raise NotAllowed("this link gives no access to this endpoint")
     await outbox.send_test(visitor.organization_id, endpoint_id, actor=visitor.actor)
-    return RedirectResponse(f"/portal/endpoints/{endpoint_id}", status_code=303, headers=PRIVATE)
+    return RedirectResponse(f"/portal/endpoints/{endpoint_id}", status_code=303, headers=_headers(visitor))
 
 
-async def _list(outbox: Outbox, visitor: portal.Visitor) -> Response:
+async def _list(request: Request, outbox: Outbox, visitor: portal.Visitor) -> Response:
     endpoints = [
         each for each in await outbox.endpoints.list(visitor.organization_id) if visitor.sees(each.endpoint_id)
     ]
@@ -157,7 +163,8 @@ async def _list(outbox: Outbox, visitor: portal.Visitor) -> Response:
         )
         for each in endpoints
     ]
-    return _page("Webhooks", _table(("endpoint", "events", "state"), rows) if rows else "<p>No endpoints yet.</p>")
+    body = _table(("endpoint", "events", "state"), rows) if rows else "<p>No endpoints yet.</p>"
+    return await _page(request, visitor, "Webhooks", body)
 
 
 def _may_act(visitor: portal.Visitor, csrf: str) -> None:
@@ -167,9 +174,15 @@ def _may_act(visitor: portal.Visitor, csrf: str) -> None:
         raise NotAllowed("the form has expired or comes from another page; open the portal again")
 
 
-def _page(title: str, body: str, *, status: int = 200) -> Response:
-    text = plain_page(title, body, name="Webhooks", home="/portal", width="wide")
-    return HTMLResponse(text, status_code=status, headers=PRIVATE)
+async def _page(
+    request: Request, visitor: portal.Visitor | None, title: str, body: str, *, status: int = 200
+) -> Response:
+    brand = None
+    if visitor is not None and visitor.organization_id is not None:
+        async with database_of(request).transaction(role="engine") as tx:
+            brand = await brand_of(tx, visitor.organization_id, "/portal")
+    text = plain_page(title, body, name="Webhooks", home="/portal", width="wide", brand=brand)
+    return HTMLResponse(text, status_code=status, headers=_headers(visitor))
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

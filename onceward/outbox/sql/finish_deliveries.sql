@@ -6,7 +6,9 @@ with done as materialized (
     returning id, organization_id, attempts, earlier, kind, task, lane, claimed_at
 ), updated as (
     update onceward.deliveries d
-       set status = 'success', attempts = d.attempts + 1, error = null, last_attempt_at = onceward.now(),
+       set status = case when $4::jsonb -> d.id::text ? 'skipped' then 'skipped' else 'success' end,
+           attempts = d.attempts + case when $4::jsonb -> d.id::text ? 'skipped' then 0 else 1 end, error = null,
+           last_attempt_at = onceward.now(),
            response_status = ($4::jsonb -> d.id::text ->> 'status')::smallint
      where d.id = any(array(select id from done))
 ), recovered as (

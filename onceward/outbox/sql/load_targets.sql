@@ -1,5 +1,5 @@
 -- Return what is needed to sign and send to these endpoints: address, headers, secrets and signing key.
-select e.endpoint_id, e.url, e.headers, e.active, e.retry_waits_s, e.version,
+select e.endpoint_id, e.url, e.headers, e.active, e.retry_waits_s, e.version, e.filter, e.transform, e.auth,
        k.key_id, k.private_key,
        array(select s.secret_id from onceward.endpoint_secrets s where s.endpoint_id = e.endpoint_id order by s.created_at)
            as secret_ids,

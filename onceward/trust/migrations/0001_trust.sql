@@ -73,7 +73,7 @@ create table onceward.api_keys (
     prefix text not null unique,
     hash bytea not null,                   -- sha256 of the whole key; the key is shown once and never stored
     scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin',
-        'publish', 'message', 'enqueue', 'replay', 'refund', 'scan']),
+        'publish', 'message', 'enqueue', 'work', 'replay', 'refund', 'scan']),
     apps text[] not null default '{}',     -- the key is limited to these apps and sources; empty: no limit
     sources text[] not null default '{}',
     addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere
@@ -315,3 +315,13 @@ alter table onceward.system_metrics enable row level security;
 create policy engine on onceward.system_metrics for all to onceward_engine using (true) with check (true);
 grant select, insert, delete on onceward.system_metrics to onceward_engine;  -- a trigger protects the last 30 days
 grant update (user_id, metadata) on onceward.system_metrics to onceward_engine;
+
+-- What `onceward apply` created: the name of an endpoint in the file is nowhere else, and only this may be pruned.
+create table onceward.configured (
+    section text not null,
+    name text not null,
+    entity_id text not null,
+    primary key (section, name)
+);
+comment on table onceward.configured is 'What onceward apply created, by section and name in the file.';
+grant select, insert, update, delete on onceward.configured to onceward_engine;

@@ -3,7 +3,8 @@
 -- the owner of p_line, or with that owner if it may still take p_left rows. In a turn, an owner gets up to 16 rows times its weight (fewer
 -- if the claim is small), lane by lane from its mark on. When every owner had its turn, those that have more lanes go on with the rest
 -- of the room. Owners that missed their turn because others had taken all slots of a lane come first (p_missed).
--- Without p_fair, the claim visits all lanes in the order of line and name after (p_line, p_lane). onceward/work/lane_turns.py chooses.
+-- Without p_fair, the claim visits all lanes in the order of line and name after (p_line, p_lane); with p_only, those of this owner.
+-- onceward/work/lane_turns.py chooses.
 -- The unique index on (queue, lane, slot) makes caps exact: a claimer that loses the race for a slot leaves the lane alone.
 -- Without due work the function returns one row with a null id. The column `claim` of the first row tells about the claim: `visited`
 -- lanes; `resume_s` until a skipped lane may continue; whether work outside lanes is due (`plain`); where the next claim begins. A paused
@@ -13,7 +14,8 @@
 -- the other, and `follows` is the row before each. The rows of a run have the slots 1, 2, 3 and so on.
 create or replace function onceward.claim_lanes(
     p_queue text, p_tasks text[], p_limit int, p_lease bigint, p_worker bigint, p_suspect boolean, p_together text[], p_fair boolean,
-    p_line bigint, p_lane text, p_left int, p_mark_lines bigint[], p_mark_lanes text[], p_missed_lines bigint[], p_missed_lanes text[]
+    p_line bigint, p_lane text, p_left int, p_mark_lines bigint[], p_mark_lanes text[], p_missed_lines bigint[], p_missed_lanes text[],
+    p_only bigint default null
 ) returns table (
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
     bundle bigint, lane text, args jsonb, caused_by bigint, tags text[], context jsonb, line bigint, follows bigint, claim jsonb
@@ -165,7 +167,7 @@ begin
              where w.queue = p_queue and (w.line, w.lane) > (v_at_line, v_at_lane) and w.lane is not null
                and w.lease is null and w.dead_reason is null
              order by w.line, w.lane, w.sort_at, w.id limit 1;
-            exit when not found and not p_fair;
+            exit when not p_fair and (not found or onceward.owner_of(v_next.line) <> p_only);
             v_next_owner := case when found then onceward.owner_of(v_next.line) end;
             if v_owner is not null and v_next_owner is distinct from v_owner then    -- its lanes end here
                 if v_from_mark then
@@ -394,7 +396,7 @@ begin
         end if;
         v_left := greatest(0, v_quota);
     end if;
-    if cardinality(v_ids) > 0 then
+    if cardinality(v_ids) > 0 and p_worker is not null then   -- null: a program in another language (onceward.external_claims)
         insert into onceward.claims (lease, worker, ids) values (p_lease, p_worker, v_ids);
     end if;
     if v_owner is not null then

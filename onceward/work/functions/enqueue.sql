@@ -9,6 +9,9 @@ create or replace function onceward.enqueue(
 ) returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_id bigint;
+    -- A login of one organization could otherwise block the lanes of another.
+    v_lane text := case when exists (select from onceward.sql_logins l where l.login = session_user)
+                        then onceward.producing_for() || ':' || lane else lane end;
 begin
     if task is null or task = '' then
         raise exception 'onceward.enqueue: task must be the name of a job' using errcode = '22023';
@@ -32,7 +35,8 @@ begin
             task, length(args::text) using errcode = '22023';
     end if;
     select r.id into v_id from onceward.enqueue_one(
-        task, args, queue, run_at, boost_s, unique_key, unique_for, on_conflict, lane,
+        task, args, coalesce((select 'external:' || e.task from onceward.external_tasks e where e.task = enqueue.task), queue),
+        run_at, boost_s, unique_key, unique_for, on_conflict, v_lane,
         case when ordered then 1 else cap end, ordered, null, null, max_attempts, tags, null,
         onceward.producing_for(), onceward.cause(),
         case when trace is not null then jsonb_build_object('trace', left(trace, 600)) end, fair_key) r;

@@ -121,6 +121,36 @@ comment on table onceward.end_hooks is
 grant select on onceward.end_hooks to onceward_app;
 grant select, insert, update, delete on onceward.end_hooks to onceward_engine;
 
+create table onceward.external_tasks (
+    task text primary key,
+    max_attempts smallint not null,
+    waits_s double precision[] not null,   -- between attempts; the last one is repeated
+    jitter double precision not null,      -- a wait is longer or shorter by up to this part of it
+    lease_s double precision not null,     -- how long a claim lasts that names no time
+    critical boolean not null
+);
+comment on table onceward.external_tasks is
+    'Jobs that programs in other languages run. Workers of the app that declares them write the rows when they start.';
+grant select, insert, update, delete on onceward.external_tasks to onceward_engine;
+
+create table onceward.external_claims (
+    work_id bigint primary key,
+    lease bigint not null,
+    expires_at timestamptz not null,       -- real time: the program has no heartbeat but this one
+    worker text                            -- what the program calls itself
+) with (fillfactor = 50);
+comment on table onceward.external_claims is 'Jobs that programs in other languages hold.';
+create index external_claims_expire on onceward.external_claims (expires_at);
+grant select, insert, update, delete on onceward.external_claims to onceward_engine;
+
+create table onceward.external_turns (
+    queue text not null,
+    owner bigint not null,                 -- onceward.owner_of the line of a program that serves one organization; -1: all
+    state jsonb not null,                  -- where the next claim of lanes begins, as onceward.claim_lanes returned it
+    primary key (queue, owner)
+);
+grant select, insert, update, delete on onceward.external_turns to onceward_engine;
+
 create table onceward.claims (
     lease bigint primary key,
     worker bigint not null,

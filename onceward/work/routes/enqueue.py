@@ -38,7 +38,9 @@ class NewJob(BaseModel):
     run_at: Moment | None = Field(None, description="Not before this time. Not together with delay_s.")
     delay_s: float | None = Field(None, ge=0, le=LONGEST_DELAY_S)
     unique_key: Key | None = Field(None, description="One unfinished job with this key; the first one is returned.")
-    lane: Key | None = Field(None, description="Jobs with this key run one at a time, in their order.")
+    lane: Key | None = Field(
+        None, description="Jobs of the organization with this key run one at a time, in their order."
+    )
     fair_key: Key | None = None
     tags: Annotated[list[Annotated[Text, Field(max_length=200)]], AtMost(20)] = []
     max_attempts: int | None = Field(None, ge=1, le=1000)
@@ -102,7 +104,7 @@ async def list_tasks(engine: Eng, _identity: Viewer) -> list[OfferedTask]:
 @exposed(*ANYTHING)
 async def enqueue_job(engine: Eng, identity: Producer, new: NewJob, response: Response) -> EnqueuedJob:
     """Enqueue a job. With the unique key of an unfinished job, that job is returned with status 200."""
-    call = _call(engine, new, "body")
+    call = _call(engine, identity, new, "body")
     async with engine.transaction(organization=identity.organization) as tx:
         done: Enqueued[Any] = await tx.enqueue(call.job, **call.arguments)
     if done.duplicate:
@@ -114,13 +116,13 @@ async def enqueue_job(engine: Eng, identity: Producer, new: NewJob, response: Re
 @exposed(*ANYTHING)
 async def enqueue_jobs(engine: Eng, identity: Producer, new: NewJobs) -> EnqueuedJobs:
     """Enqueue many jobs in one transaction: all of them or, if one is not valid, none."""
-    calls = [_call(engine, each, f"body.jobs.{n}") for n, each in enumerate(new.jobs)]
+    calls = [_call(engine, identity, each, f"body.jobs.{n}") for n, each in enumerate(new.jobs)]
     async with engine.transaction(organization=identity.organization) as tx:
         done = await tx.enqueue_many(calls)
     return EnqueuedJobs(jobs=[EnqueuedJob(id=each.id, duplicate=each.duplicate) for each in done])
 
 
-def _call(engine: Engine, new: NewJob, where: str) -> BoundJob[Any]:
+def _call(engine: Engine, identity: Identity, new: NewJob, where: str) -> BoundJob[Any]:
     """Return the checked job with its options. Errors name the field."""
     job: ConfiguredJob[..., Any] | None = find_offered(engine.registry, new.task, "job")
     if job is None:
@@ -136,7 +138,8 @@ def _call(engine: Engine, new: NewJob, where: str) -> BoundJob[Any]:
     if new.unique_key is not None:
         job = job.unique(new.unique_key)
     if new.lane is not None:
-        job = job.in_order(new.lane)
+        # With its organization: otherwise a key of one organization could block the lanes of another.
+        job = job.in_order(new.lane if identity.organization is None else f"{identity.organization}:{new.lane}")
     if new.fair_key is not None:
         job = job.fair_by(new.fair_key)
     if new.tags:

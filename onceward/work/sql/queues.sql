@@ -61,6 +61,11 @@ with ready as (
              order by w.claimed_at limit $1 + 1) claimed
     having count(*) > 0
     union all
+    select w.queue, 'running', count(*), null
+      from (select c.work_id, c.lease from onceward.external_claims c limit $1 + 1) c
+      join onceward.work w on w.id = c.work_id and w.lease = c.lease
+     group by 1
+    union all
     select queue, 'dead', count(*), null from dead group by 1
 ), depth as (
     select c.queue, least(coalesce(sum(c.count) filter (where c.state = 'due'), 0), $1) as due,

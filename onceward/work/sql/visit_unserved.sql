@@ -8,7 +8,7 @@ with due as materialized (
       from onceward.work w
      where w.id > $2 and w.id <= $3 and w.lease is null and w.dead_reason is null
        and w.sort_at <= onceward.now() - interval '5 seconds'
-       and not w.queue = any('{external,unhandled}')
+       and not w.queue = any('{external,unhandled}') and not starts_with(w.queue, 'external:')
        and not w.queue = any(array(select q.name from onceward.queues q
                                     where q.paused_at is not null or q.parked_until > clock_timestamp()))
        and (w.source is null or not w.source = any(array(select p.source from onceward.paused_sources p)))
