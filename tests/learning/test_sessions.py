@@ -18,6 +18,7 @@ from onceward_apps.learning import app as learning
 from onceward_apps.learning import retry_policy, sessions
 from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.certificates import standing
+from onceward_apps.learning.cohort_changes import change_cohort
 from onceward_apps.learning.errors import InvalidRequest, LearningError
 from onceward_apps.learning.store import views
 from tests.learning.classroom import Classroom
@@ -115,6 +116,24 @@ async def test_an_added_session_is_booked_for_everybody_and_a_cancelled_one_for_
     assert result["status"] == "BOOKING_CANCELLED", "nobody is thanked for a session that did not take place"
     await room.school.later(days=30)
     assert [await attended(room, each) for each in enrollments] == [(0, 3), (0, 3)]
+
+
+@pytest.mark.acceptance("editCohort")
+async def test_sessions_are_booked_for_those_enrolled_when_a_cohort_gets_live_sessions(
+    room: Classroom, calcom: Booked
+) -> None:
+    simulator, _ = calcom
+    cohort = await room.cohort(sessions=2, has_live_sessions=False)
+    await room.enrol(cohort, "Ada")
+    assert accepted(simulator) == []
+    async with room.school.transaction() as tx:
+        values = {"has_live_sessions": True, "cal_event_type_id": 12}
+        for _ in range(2):
+            await change_cohort(tx, cohort, values, actor="op")
+    await drain(room.engine)
+    assert len(accepted(simulator)) == 2
+    await assert_sent(room.engine, "sessions-booked", count=1)
+    assert "session-changed" not in {template for template, _ in await room.school.mails()}, "no time has changed"
 
 
 @pytest.mark.acceptance("changeSessions", "subscribeToCalendar")

@@ -10,7 +10,14 @@ import pytest
 from onceward.testing import assert_published, assert_sent, drain
 from onceward_apps.learning import waitlist
 from onceward_apps.learning.cohorts import set_capacity
-from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, InviteInvalid, LearningError, NotEnrollable
+from onceward_apps.learning.errors import (
+    AlreadyEnrolled,
+    CohortFull,
+    InviteInvalid,
+    LearningError,
+    NotEnrollable,
+    NotFound,
+)
 from onceward_apps.learning.link_tokens import hash_token
 from tests.learning.school import School
 
@@ -132,6 +139,25 @@ async def test_an_expired_invite_goes_to_the_next_and_three_remove_the_person(sc
     assert await school.free(cohort) == 1
     async with school.transaction() as tx:
         with pytest.raises(InviteInvalid, match="expired"):
+            await waitlist.read_invite(tx, await token(school, first))
+    await school.verify()
+
+
+async def test_who_is_removed_reads_why_and_the_next_in_the_queue_gets_the_place(school: School) -> None:
+    cohort = await school.cohort(capacity=1)
+    [first, second] = await join(school, cohort, "First", "Second")
+    await promote(school, cohort)
+    entry = await school.db.fetchval("select id from learning.waitlist_entries where user_id = $1", first)
+    async with school.transaction() as tx:
+        await waitlist.remove(tx, entry, reason="You are in the other cohort.", actor="op")
+        with pytest.raises(NotFound, match="that waits"):
+            await waitlist.remove(tx, entry, reason="twice", actor="op")
+    statuses = await school.db.fetch("select user_id, status from learning.waitlist_entries")
+    assert dict(statuses) == {first: "REMOVED", second: "INVITED"}
+    [sent] = await assert_sent(school.engine, "waitlist-removed", count=1)
+    assert sent.data["reason"] == "You are in the other cohort."
+    async with school.transaction() as tx:
+        with pytest.raises(InviteInvalid, match="withdrawn"):
             await waitlist.read_invite(tx, await token(school, first))
     await school.verify()
 
