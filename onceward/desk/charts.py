@@ -25,7 +25,8 @@ class Chart:
     """Numbers over days, or bars with labels.
 
     `sql` selects `at` (a day) or `label`, and `value`. `$1` is the first day of the period of a chart over days.
-    The next argument, if the statement has it, is the organization: null for the whole instance.
+    The next argument, if the statement has it, is the organization (null for the whole instance), or on the page of a
+    row its id (text).
     """
 
     name: str
@@ -57,17 +58,17 @@ class Drawn:
     total: str
 
 
-async def draw(chart: Chart, conn: Any, organization: UUID | None, *, today: date) -> Drawn:
-    """Read the numbers and draw them. Days without a row are zero."""
+async def draw(chart: Chart, conn: Any, of: UUID | str | None, *, today: date) -> Drawn:
+    """Read the numbers of an organization or of a row and draw them. Days without a row are zero."""
     points: list[tuple[str, Decimal | float]]
     if chart.kind == "days":
         first = today - timedelta(days=chart.days - 1)
-        own = [organization] if "$2" in chart.sql else []
+        own = [of] if "$2" in chart.sql else []
         found = {_day(row["at"]): row["value"] for row in await conn.fetch(chart.sql, first, *own)}
         all_days = [first + timedelta(days=number) for number in range(chart.days)]
         points = [(day(each), found.get(each, 0)) for each in all_days]
     else:
-        own = [organization] if "$1" in chart.sql else []
+        own = [of] if "$1" in chart.sql else []
         points = [(str(row["label"]), row["value"]) for row in await conn.fetch(f"{chart.sql} limit 20", *own)]
     values = [float(value) for _, value in points]
     draw_points = _bars if chart.kind == "bars" else _days

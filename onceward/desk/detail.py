@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onceward.desk.charts import Chart
 from onceward.desk.columns import Column
 from onceward.desk.listing import Listing
 
@@ -38,4 +39,6 @@ class Detail:
     """SQL of the app's own records, with `$1` as the id (text): `at`, `what`, `who`, and `path` where more is shown."""
     documents: str = ""
     """SQL of files that belong to the row, with `$1` as the id (text): `title` and `path`."""
+    charts: tuple[Chart, ...] = ()
+    """Charts about the row."""
     notes: bool = True

@@ -10,7 +10,7 @@ from onceward.desk.charts import draw
 from onceward.desk.desk import Desk, DeskFigure
 from onceward.desk.list_request import ask
 from onceward.desk.list_rows import read
-from onceward.desk.tabs import frame, reader_of, sees, zoned
+from onceward.desk.tabs import frame, may_see, reader_of, sees, zoned
 from onceward.money import format_amount
 from onceward.web.dashboard import View
 from onceward.web.dashboard.formats import number
@@ -26,7 +26,7 @@ def loader(desk: Desk) -> Loader:
         if desk.home is not None:
             return {**frame(desk, view, ""), **await desk.home[0](view)}
         today = datetime.now(UTC).date()
-        charts = [each for each in desk.charts if view.may("viewer", *desk.role_names(each.roles))]
+        charts = [each for each in desk.charts if may_see(desk, view, each)]
         return {
             **frame(desk, view, ""),
             "title": desk.title,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from asyncpg import Record
 
+from onceward.desk.charts import draw
 from onceward.desk.desk import Desk
 from onceward.desk.detail import Detail
 from onceward.desk.form_changes import described
 from onceward.desk.list_request import Asked, Order, Parent, ask, is_id
 from onceward.desk.list_rows import read, select
 from onceward.desk.listing import Listing
-from onceward.desk.tabs import buttons, frame, may_do, reader_of, sees
+from onceward.desk.tabs import buttons, frame, may_do, may_see, reader_of, sees
 from onceward.desk.timeline import Moment, named, read_timeline
 from onceward.tx import Tx
 from onceward.web.dashboard import Missing, View
@@ -57,6 +59,7 @@ def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
         moments = await read_timeline(
             view.conn, types, id, words={**words, **detail.words}, describe=describe, further=detail.timeline
         )
+        today = datetime.now(UTC).date()
         allowed = [each for each in actions if may_do(desk, view, each)]
         return {
             **frame(desk, view, listing.name),
@@ -66,6 +69,9 @@ def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
             "detail": detail,
             "row": row,
             "facts": (*listing.columns, *detail.facts),
+            "charts": [
+                await draw(each, view.conn, id, today=today) for each in detail.charts if may_see(desk, view, each)
+            ],
             "offered": buttons(desk, allowed, row),
             "undo": _undo(desk, listing, view, row),
             "related": await _related(desk, listing, detail, view, id),

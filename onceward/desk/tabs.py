@@ -9,6 +9,7 @@ from asyncpg import Record
 
 from onceward.desk.actions import DeskAction
 from onceward.desk.cells import cell
+from onceward.desk.charts import Chart
 from onceward.desk.desk import Desk
 from onceward.desk.list_rows import Reader
 from onceward.desk.listing import Listing
@@ -18,6 +19,11 @@ from onceward.web.dashboard import View
 def sees(desk: Desk, view: View, listing: Listing) -> bool:
     """Return whether the viewer may see a list."""
     return view.may("viewer", *desk.role_names(listing.roles))
+
+
+def may_see(desk: Desk, view: View, chart: Chart) -> bool:
+    """Return whether the viewer may see a chart."""
+    return view.may("viewer", *desk.role_names(chart.roles))
 
 
 def may_do(desk: Desk, view: View, action: DeskAction) -> bool:

@@ -71,7 +71,7 @@ def texts_of_desk(desk: Desk) -> Iterator[str]:
             yield from (entry.title, entry.help, *(word for _, word in entry.options))
     for figure in desk.figures:
         yield from (figure.title, figure.note)
-    for chart in desk.charts:
+    for chart in (*desk.charts, *(each for detail in desk.details.values() for each in detail.charts)):
         yield from (chart.title, chart.empty)
     for shortlist in desk.shortlists:
         yield shortlist.title

@@ -27,11 +27,16 @@ async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
 
 @pytest.fixture
 async def site(shop: Shop) -> AsyncIterator[str]:
-    """The organizer's own site, on another origin; the page /late has an event that nobody may show."""
+    """The organizer's own site, on another origin, with a policy that allows nothing but the shop."""
+    policy = f"default-src 'none'; script-src {shop.url}; frame-src {shop.url}"
 
     async def page(request: web.Request) -> web.Response:
         tag = f'<script src="{shop.url}/ticketing/static/embed.js" data-event="{request.query["event"]}"></script>'
-        return web.Response(text=f"<!doctype html><title>Hall</title><h1>Our hall</h1>{tag}", content_type="text/html")
+        return web.Response(
+            text=f"<!doctype html><title>Hall</title><h1>Our hall</h1>{tag}",
+            content_type="text/html",
+            headers={"Content-Security-Policy": policy},
+        )
 
     app = web.Application()
     app.router.add_get("/", page)

@@ -21,6 +21,7 @@ from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.desk.coupons import limits_of
 from onceward_apps.ticketing.desk.events import event_form, section_form
+from onceward_apps.ticketing.desk.new_events import venue_form
 from onceward_apps.ticketing.desk.orders import address_of
 from onceward_apps.ticketing.desk.sale_setup import code_limits, type_form, window_form
 from tests import twins
@@ -757,7 +758,65 @@ async def close_on_the_books_desk(stage: Stage) -> Case:
     return on_the_desk(stage, "settlements/do/close_books", "", until=f"{until:%Y-%m-%dT%H:%M}")
 
 
+async def venue_id(stage: Stage) -> str:
+    return (await stage.shop.call(f"{STAFF}/venues", {"name": f"Hall {next(stage.numbers)}"}, staff=True))["id"]
+
+
+async def change_venue(stage: Stage) -> Case:
+    body = {"name": f"Hall {next(stage.numbers)}", "address": "2 Quay"}
+    return Case(f"{STAFF}/venues/{await venue_id(stage)}", body, [{**body, "n": 1}], stage.staff)
+
+
+async def venue_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "venues/do/add_venue", "", name=f"Desk {next(stage.numbers)}", timezone="UTC")
+
+
+async def change_venue_on_the_desk(stage: Stage) -> Case:
+    id = await venue_id(stage)
+    name, stamp = f"Desk {next(stage.numbers)}", await stage.form(venue_form, id)
+    return on_the_desk(stage, "venues/do/change_venue", id, name=name, timezone="UTC", stamp=stamp)
+
+
+PRICE = {"price": "5.00", "price.currency": "EUR"}
+
+
+async def event_on_the_desk(stage: Stage) -> Case:
+    name = f"Desk {next(stage.numbers)}"
+    await stage.shop.call(f"{STAFF}/venues", {"name": name}, staff=True)
+    given = {"name": "Night", "venue": name, "section": "Stalls", "rows": "A-B: 4", "tax_percent": "0", **PRICE}
+    dates = {"starts_at": "2041-06-21T18:00", "ends_at": "2041-06-21T21:00", "fee_paid_by": "buyer"}
+    return on_the_desk(stage, "events/do/add_event", "", **given, **dates)
+
+
+async def section_added_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/add_section", event_id, section="Balcony", places="5", **PRICE)
+
+
+async def block_on_the_desk(stage: Stage) -> Case:
+    event_id, _, seats = await stage.event()
+    return on_the_desk(stage, "events/do/block", event_id, seats=seats[0])
+
+
+async def unblock_on_the_desk(stage: Stage) -> Case:
+    case = await unblock(stage)
+    return on_the_desk(stage, "events/do/unblock", case.path.split("/")[-2], seats="Stalls A1")
+
+
+async def transfer_on_the_desk(stage: Stage) -> Case:
+    order = await stage.order()
+    return on_the_desk(stage, "tickets/do/transfer", str(order["tickets"][0]["id"]), email="friend@example.org")
+
+
 CASES: Cases[Stage] = {
+    f"PUT {STAFF}/venues/{{venue_id}}": change_venue,
+    f"POST {DESK}/venues/do/add_venue": venue_on_the_desk,
+    f"POST {DESK}/venues/do/change_venue": change_venue_on_the_desk,
+    f"POST {DESK}/events/do/add_event": event_on_the_desk,
+    f"POST {DESK}/events/do/add_section": section_added_on_the_desk,
+    f"POST {DESK}/events/do/block": block_on_the_desk,
+    f"POST {DESK}/events/do/unblock": unblock_on_the_desk,
+    f"POST {DESK}/tickets/do/transfer": transfer_on_the_desk,
     f"POST {STAFF}/accounting/periods": close_period,
     f"POST {DESK}/settlements/do/close_books": close_on_the_books_desk,
     f"POST {STAFF}/sections/{{section_id}}/types": add_type,

@@ -83,9 +83,11 @@ async def resell(tx: Tx, checkout_id: UUID, ticket_id: UUID) -> Refund | None:
     order = await views.order(tx, checkout_id)
     if checkout is None or not may_resell(order):
         raise NotRefundable("nobody waits for this event at the moment, or its organizer does not take tickets back")
-    own = [row["id"] for row in await views.tickets(tx, checkout_id) if row["status"] == "active"]
+    own = {row["id"]: row for row in await views.tickets(tx, checkout_id) if row["status"] == "active"}
     if ticket_id not in own:
         raise NotRefundable("this ticket cannot be given back: it was used, transferred or is no longer valid")
+    if not own[ticket_id]["is_for_everybody"]:
+        raise NotRefundable(f"nobody waits for {own[ticket_id]['place']}: the waitlist does not offer it")
     return await refund(tx, checkout_id, tickets=[ticket_id], reason="resale", actor="buyer")
 
 
@@ -117,11 +119,14 @@ def take_back_until(order: Any) -> datetime | None:
 
 
 def was_moved(order: Any) -> bool:
-    """Return whether the date was changed after the purchase, and its buyers may still take their money back."""
+    """Return whether the date was changed after the order was made, and its buyers may still take their money back.
+
+    A bank transfer may come days after its order.
+    """
     return (
         order["refund_until"] is not None
         and order["now"] < order["refund_until"]
-        and order["completed_at"] <= order["moved_at"]
+        and order["started_at"] <= order["moved_at"]
     )
 
 

@@ -77,15 +77,15 @@ async def hold(
 ) -> Held:
     """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
 
-    While somebody waits for the event, only an offer of the waitlist holds places, for the time of the offer. A presale
-    `code` opens what is hidden or not on sale yet. The staff (`by_staff`, with an offer) also sells while the sale is
-    closed.
+    While somebody waits for the event, only an offer of the waitlist holds places that everybody may buy, for the time
+    of the offer. A presale `code` opens what is hidden or not on sale yet. The staff (`by_staff`, with an offer) also
+    sells while the sale is closed.
 
     Seats are given by id or by label. `places` gives the number of places that the basket holds in a section
     afterwards. A repeat adds nothing, and no time either. A request never releases places: use `let_go` for that.
     """
     event = await _on_sale(tx, event_id, by_staff=by_staff)
-    if event["has_waitlist"] and offer is None and not places:
+    if event["has_waitlist"] and offer is None and not places and not code:
         raise NotOnSale(f"{event['name']} is sold out: join the waitlist")
     name = basket_name(basket)
     seats = [*seats, *(await _seats_by_label(tx, event_id, labels) if labels else ())]
@@ -394,8 +394,10 @@ async def _wants(
     for section in places:
         if section not in pools:
             raise NotFound(f"section {section} of this event has no places without seats")
-    if event["has_waitlist"] and not is_offer and (rows or any(row["kind"] != "addon" for row in pools.values())):
-        raise NotOnSale(f"{event['name']} is sold out: join the waitlist")
+    if event["has_waitlist"] and not is_offer:
+        for row in (*rows, *pools.values()):
+            if row["kind"] != "addon" and sale_terms.not_on_sale(event, row) is None:
+                raise NotOnSale(f"{event['name']} is sold out: join the waitlist")
     gone = tuple(seat["label"] for seat in rows if seat["status"] in ("blocked", "sold"))
     if gone:
         raise SeatTaken(f"not for sale: {', '.join(gone)}", gone)

@@ -179,7 +179,7 @@ async def match(tx: Tx, lines: Sequence[StatementLine], *, actor: str) -> Matche
     for each in lines:
         row = await transfers.add(tx, each.line.strip(), each.amount_cents, each.currency, each.memo[:500])
         if row is None:
-            done.append(await transfers.by_line(tx, each.line.strip()))
+            done.append(_known(await transfers.by_line(tx, each.line.strip()), each))
             continue
         fresh += 1
         checkout_id = await transfers.by_reference(tx, references_in(each.memo))
@@ -192,6 +192,21 @@ async def match(tx: Tx, lines: Sequence[StatementLine], *, actor: str) -> Matche
     changes = {"lines": fresh, "sold": sum(row["outcome"] == "sold" for row in done)}
     await tx.audit("transfers_recorded", entity_type="Transfer", entity_id=None, changes=changes, actor=actor)
     return Matched(done, fresh)
+
+
+def _known(row: Any, line: StatementLine) -> Any:
+    """Return a line that is recorded. Another line with its id would be lost, so that is refused.
+
+    The text of a recorded line is empty after an erasure.
+    """
+    same = (row["amount_cents"], row["currency"]) == (line.amount_cents, line.currency)
+    if not same or row["memo"] not in ("", line.memo[:500]):
+        raise Invalid(
+            f"line {line.line!r} was recorded on {row['created_at']:%Y-%m-%d} as"
+            f" {Money(row['amount_cents'], row['currency'])} {row['memo'][:60]!r}, and is another one now:"
+            " give each line an id that the bank uses once"
+        )
+    return row
 
 
 async def assign(tx: Tx, transfer_id: UUID, checkout_id: UUID, *, actor: str) -> Any:

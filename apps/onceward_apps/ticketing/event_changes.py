@@ -12,6 +12,7 @@ import asyncpg
 
 from onceward import Tx
 from onceward.capacity import look, resize
+from onceward_apps.ticketing import disputes
 from onceward_apps.ticketing.errors import Exists, Invalid, NotFound, NotOnSale
 from onceward_apps.ticketing.event_setup import (
     NewEvent,
@@ -19,6 +20,7 @@ from onceward_apps.ticketing.event_setup import (
     TicketType,
     add_event,
     add_section,
+    block_seats,
     check_amount,
     check_offset,
     check_prices,
@@ -94,6 +96,23 @@ async def edit(tx: Tx, event_id: UUID, *, actor: str, **changed: Any) -> Any:
             actor=actor,
         )
     return await setup.event(tx, event_id)
+
+
+async def edit_series(tx: Tx, event_id: UUID, *, actor: str, **changed: Any) -> list[Any]:
+    """Change an event, and the later dates of its series in the same way. What stays as it is here stays there too.
+
+    Times are as long before the start of each date as here. A date that was cancelled does not change.
+    """
+    event = await setup.event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    changed = {name: value for name, value in changed.items() if value != event[name]}
+    edited = [await edit(tx, event_id, actor=actor, **changed)]
+    for date in await setup.later_dates(tx, event):
+        later = date["starts_at"] - event["starts_at"]
+        times = {name: at + later for name, at in changed.items() if name in TIMES and at is not None}
+        edited.append(await edit(tx, date["id"], actor=actor, **{**changed, **times}))
+    return edited
 
 
 def _check_door_times(details: Details) -> None:
@@ -172,13 +191,17 @@ async def move(
 async def duplicate(
     tx: Tx, event_id: UUID, starts: Sequence[datetime], *, name: str | None = None, actor: str
 ) -> list[Any]:
-    """Repeat an event on other dates, as drafts: same duration, seat map, prices and texts, nothing sold."""
+    """Repeat an event on other dates, as drafts: same duration, seats, blocked seats, prices and texts, nothing sold.
+
+    Under the same name, they are a series: `edit_series` changes its later dates together.
+    """
     if not 1 <= len(starts) <= MOST_DATES:
         raise Invalid(f"starts_at has {len(starts)} dates: give 1 to {MOST_DATES}")
     event = await setup.event(tx, event_id)
     if event is None:
         raise NotFound(f"there is no event {event_id}")
     types = await sale_terms.types(tx, event_id)
+    blocked = await setup.blocked_seats(tx, event_id)
     sections = [await _copied(tx, event_id, row, types) for row in await setup.sections(tx, event_id)]
     for start in starts:
         check_offset("starts_at", start)
@@ -213,13 +236,27 @@ async def duplicate(
         for row in await sale_terms.questions(tx, event_id):
             asked = (row["title"], row["about"], row["choices"], row["is_required"])
             await sale_terms.add_question(tx, added["id"], *asked)
+        if blocked:
+            await block_seats(tx, added["id"], blocked, actor=actor)
+        await disputes.set_policy(tx, added["id"], event["dispute_policy"], actor=actor)
         made.append(await edit(tx, added["id"], actor=actor, **_copied_details(event, later)))
+    if copy.name == event["name"]:
+        await setup.join_series(tx, event["series_id"] or event_id, [event_id, *(each["id"] for each in made)])
     return made
 
 
 TIMES = ("doors_open_at", "doors_close_at", "sale_from", "sale_until")
 """The details of an event that are as long before the start of its copies."""
-COPIED = ("has_reentry", "has_resale", "cancel_hours", "offer_s", "most_per_customer", "group_from", "group_bps")
+COPIED = (
+    "alert_percent",
+    "has_reentry",
+    "has_resale",
+    "cancel_hours",
+    "offer_s",
+    "most_per_customer",
+    "group_from",
+    "group_bps",
+)
 
 
 def _copied_details(event: Any, later: timedelta) -> dict[str, Any]:
@@ -294,6 +331,19 @@ async def change_section(
         await tx.audit(
             "section_changed", entity_type="Event", entity_id=section["event_id"], changes=changes, actor=actor
         )
+
+
+async def change_sections(
+    tx: Tx, section_id: UUID, *, price_cents: int | None = None, places: int | None = None, actor: str
+) -> int:
+    """Change a section, and those of the same name of the later dates of the series. Return how many."""
+    section = await setup.lock_section(tx, section_id)
+    if section is None:
+        raise NotFound(f"there is no section {section_id}")
+    ids = [section_id, *await setup.later_sections(tx, section)]
+    for id in ids:
+        await change_section(tx, id, price_cents=price_cents, places=places, actor=actor)
+    return len(ids)
 
 
 async def _set_places(tx: Tx, section: Any, places: int) -> dict[str, Any]:

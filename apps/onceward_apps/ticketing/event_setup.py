@@ -102,12 +102,41 @@ class NewEvent:
     support_contact: str = ""
 
 
-async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UTC", actor: str) -> Any:
+def _check_zone(timezone: str) -> None:
     try:
         ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError):
         raise Invalid(f"timezone {timezone!r} is unknown: use a name such as Africa/Johannesburg") from None
+
+
+async def change_venue(tx: Tx, venue_id: UUID, *, name: str, address: str, timezone: str, actor: str) -> Any:
+    """Change a venue: pages, mails and papers of its events say so from now on."""
+    _check_zone(timezone)
+    before = await setup.lock_venue(tx, venue_id)
+    if before is None:
+        raise NotFound(f"there is no venue {venue_id}")
+    given = {"name": name.strip(), "address": address, "timezone": timezone}
+    if not given["name"]:
+        raise Invalid("name is empty: a venue needs a name")
+    changes = {key: {"from": before[key], "to": value} for key, value in given.items() if before[key] != value}
+    if not changes:
+        return before
+    try:
+        venue = await setup.change_venue(tx, venue_id, **given)
+    except asyncpg.UniqueViolationError:
+        raise Exists(f"the organization already has a venue {name!r}: choose another name") from None
+    await tx.audit("venue_changed", entity_type="Venue", entity_id=venue_id, changes=changes, actor=actor)
+    return venue
+
+
+async def add_venue(
+    tx: Tx, name: str, *, address: str = "", timezone: str = "UTC", must_be_new: bool = False, actor: str
+) -> Any:
+    """Add a venue. A repeated request returns the one that there is, unless it `must_be_new`."""
+    _check_zone(timezone)
     venue = await setup.add_venue(tx, name, address, timezone)
+    if venue is None and must_be_new:
+        raise Exists(f"there is a venue {name!r} already")
     if venue is None:
         venue = await setup.venue_by_name(tx, name)
         if (venue["address"], venue["timezone"]) != (address, timezone):
@@ -270,14 +299,14 @@ async def set_status(tx: Tx, event_id: UUID, status: str, *, actor: str) -> Any:
     return await setup.event(tx, event_id)
 
 
-async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
-    """Take seats off sale. Seats that a buyer holds or has bought do not change."""
+async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> bool:
+    """Take seats off sale; False if they were. Seats that a buyer holds or has bought are refused."""
     # Before the seats are read: of two equal requests at the same time, one blocks the seats.
     await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
     wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in seats if seat["status"] != "blocked"]
     if not wants:
-        return
+        return False
     try:
         await claim(tx, wants, holder=_blocker(event_id), until=None)
     except CapacityRefused as refused:
@@ -287,9 +316,11 @@ async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: s
     await tx.audit(
         "seats_blocked", entity_type="Event", entity_id=event_id, changes={"seats": list(labels)}, actor=actor
     )
+    return True
 
 
-async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
+async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> bool:
+    """Put blocked seats back on sale; False if none of them was blocked."""
     await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
     blocked = {seat["label"] for seat in seats if seat["status"] == "blocked"}
@@ -297,12 +328,13 @@ async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor:
         each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in blocked
     ]
     if not claims:
-        return
+        return False
     await release(tx, claims)
     await setup.unblock(tx, event_id, [seat["id"] for seat in seats if seat["label"] in blocked])
     await tx.audit(
         "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(blocked)}, actor=actor
     )
+    return True
 
 
 def _blocker(event_id: UUID) -> str:

@@ -21,6 +21,7 @@ from onceward_apps.ticketing.store import invoices, sales
 
 MOST_CORRECTIONS = 5
 """How often the buyer of an order may correct the address of its invoice: each time costs two numbers."""
+SERVICE_FEE = "Service fee"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,9 @@ async def _changed(tx: Tx, seller: Seller, number: int, wanted: Mapping[str, Any
     if refund_id := wanted.get("refund_id"):
         if any(row["refund_id"] == UUID(refund_id) for row in issued):
             return []
-        credited = credit(original["document"], wanted["amount_cents"], left=_left(issued))
+        tickets = await invoices.refunded(tx, [UUID(id) for id in wanted.get("ticket_ids", ())])
+        lines = _lines_of(original["document"], tickets)
+        credited = credit(original["document"], wanted["amount_cents"], left=_left(issued), lines=lines)
         if credited["total_cents"] == 0:
             return []  # the bank returned an earlier refund, which has its credit note, and this one takes its place
         return [
@@ -176,7 +179,7 @@ def document(order: Any, seller: Seller) -> dict[str, Any]:
         for item in order["items"]
     ]
     if order["fee_paid_by"] == "buyer" and order["platform_fee_cents"]:
-        lines.append(Line("Service fee", order["platform_fee_cents"], 0, 0))
+        lines.append(Line(SERVICE_FEE, order["platform_fee_cents"], 0, 0))
     billing = order["billing"]
     return {
         "seller": asdict(seller),
@@ -220,9 +223,14 @@ def _left(issued: Sequence[Any]) -> list[dict[str, int]]:
 
 
 def credit(
-    invoice: Mapping[str, Any], amount_cents: int, *, left: Sequence[Mapping[str, int]] | None = None
+    invoice: Mapping[str, Any],
+    amount_cents: int,
+    *,
+    left: Sequence[Mapping[str, int]] | None = None,
+    lines: Sequence[Line] = (),
 ) -> dict[str, Any]:
-    """Return a credit note of this amount: the lines of the invoice in the proportion in which money goes back.
+    """Return a credit note of this amount: `lines`, those of the tickets that are refunded, if they are the amount;
+    otherwise the lines of the invoice in the proportion in which money goes back.
 
     `left` is what earlier credit notes have not credited, by default all of it. Net and tax of each rate add up to the
     amount, and the last credit note credits exactly the rest of the taxes. More than is left is never credited.
@@ -232,13 +240,33 @@ def credit(
     total = sum(gross)
     if amount_cents >= total == invoice["total_cents"]:
         lines = [Line(each["text"], each["net_cents"], each["tax_bps"], each["tax_cents"]) for each in invoice["lines"]]
-    else:
+    elif not _fits(lines, amount_cents, rates):
         lines = []
         for rate, part in zip(rates, spread(min(amount_cents, total), gross), strict=True):
             net, tax = spread(part, (rate["net_cents"], rate["tax_cents"]))
             lines.append(Line(f"Refund, {invoice['event']['name']}", net, rate["tax_bps"], tax))
     kept = ("seller", "buyer", "event", "order_id", "currency", "paid_with", "jurisdiction")
     return {**{name: invoice[name] for name in kept}, "about": invoice["number"], **_sums(lines)}
+
+
+def _fits(lines: Sequence[Line], amount_cents: int, left: Sequence[Mapping[str, int]]) -> bool:
+    """Return whether lines are this amount, and no rate has more than is left of it."""
+    most = {rate["tax_bps"]: (rate["net_cents"], rate["tax_cents"]) for rate in left}
+    sums = _sums(lines)
+    return sums["total_cents"] == amount_cents and all(
+        rate["net_cents"] <= net and rate["tax_cents"] <= tax
+        for rate in sums["rates"]
+        for net, tax in (most.get(rate["tax_bps"], (0, 0)),)
+    )
+
+
+def _lines_of(invoice: Mapping[str, Any], tickets: Sequence[Any]) -> list[Line]:
+    """Return the lines of an invoice that are for these tickets, with their part of the service fee."""
+    of = [invoice["lines"][ticket["position"]] for ticket in tickets]
+    lines = [Line(each["text"], each["net_cents"], each["tax_bps"], each["tax_cents"]) for each in of]
+    if fee := sum(ticket["fee_cents"] for ticket in tickets):
+        lines.append(Line(SERVICE_FEE, fee, 0, 0))
+    return lines
 
 
 def _sums(lines: Sequence[Line]) -> dict[str, Any]:

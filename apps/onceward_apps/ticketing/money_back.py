@@ -48,7 +48,12 @@ async def follow_refund(refund: Refund, tx: Tx) -> None:
         tickets = await _refunded_elsewhere(tx, checkout, refund)
     if not refund.was_done:
         await _reverse_others(tx, checkout, refund, tickets)
-        credit = {"checkout_id": checkout["id"], "refund_id": refund.id, "amount_cents": refund.amount.amount}
+        credit = {
+            "checkout_id": checkout["id"],
+            "refund_id": refund.id,
+            "amount_cents": refund.amount.amount,
+            "ticket_ids": tickets,
+        }
         await tx.enqueue(jobs.number_invoices, **credit)
     await _publish(
         tx,

@@ -262,7 +262,9 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
 
 async def event_moved(tx: Tx, order: Any, tickets: Sequence[Any]) -> None:
     """Email the new date to the buyer, who may get a refund, and to everybody who received a ticket by transfer."""
+    is_paid = order["status"] == "completed"
     data = {
+        "is_paid": is_paid,
         "event": order["event_name"],
         "moved_from": order["moved_from"],
         "starts_at": order["starts_at"],
@@ -282,7 +284,7 @@ async def event_moved(tx: Tx, order: Any, tickets: Sequence[Any]) -> None:
             "name": order["name"],
             "order_url": url,
             "calendar_url": url.replace("?access=", "/calendar.ics?access="),
-            "refund_until": order["refund_until"],
+            "refund_until": order["refund_until"] if is_paid else None,
         },
     )
     for ticket in tickets:

@@ -12,7 +12,7 @@ from onceward_apps.ticketing.codes import has_version, is_door_token, is_order_t
 from onceward_apps.ticketing.model import Occupancy
 from onceward_apps.ticketing.store.doors import COUNTS, is_open
 from onceward_apps.ticketing.store.sales import OCCUPANCY, occupancy_of
-from onceward_apps.ticketing.store.views import PLACE, STATUS_FOR_BUYER, links_work
+from onceward_apps.ticketing.store.views import FOR_EVERYBODY, PLACE, STATUS_FOR_BUYER, links_work
 
 # One letter per seat, in the order of the seat map: the rows are kept as text, so a large hall is a few hundred rows.
 ROWS = """
@@ -39,7 +39,8 @@ select c.status, c.link_version, c.expires_at, c.refunded_cents, c.total_cents,
   from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
 """
 TICKETS = f"""
-select t.id::text, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, {PLACE} as place, t.scanned_at
+select t.id::text, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, {PLACE} as place, t.scanned_at,
+       {FOR_EVERYBODY} as is_for_everybody
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
   join ticketing.sections x on x.id = t.section_id

@@ -57,10 +57,7 @@ async def admit(tx: Tx, event: Any, sections: Sequence[Any], text: str) -> UUID 
         for section in sections:
             if (refusal := not_on_sale(event, section)) is not None and not opens(code, section):
                 raise NotOnSale(refusal.message)
-    if code["most_tickets"] is not None:
-        left = code["most_tickets"] - await sale_terms.used(tx, code["id"])
-        if left < len(why):
-            raise TooMany(f"code {code['code']!r} is good for {max(0, left)} more places, not for {len(why)}")
+    await _take_uses(tx, code, len(why))
     return code["id"]
 
 
@@ -72,16 +69,29 @@ class Closed:
     is_over: bool = False
 
 
+def closed(event: Any) -> Closed | None:
+    """Return why nothing of the event is on sale for everybody; None if something may be."""
+    return _over(event, event["name"], event["now"]) or _early(event, event["name"], event["now"])
+
+
 def not_on_sale(event: Any, section: Any) -> Closed | None:
     """Return why a place of the section is not on sale for everybody; None if it is."""
     now, name = event["now"], section["section"]
-    for of, what in ((event, event["name"]), (section, name)):
-        if of["sale_until"] is not None and of["sale_until"] <= now:
-            return Closed(f"the sale of {what} is over since {_written(of['sale_until'])}", is_over=True)
-    for of, what in ((event, event["name"]), (section, name)):
-        if of["sale_from"] is not None and of["sale_from"] > now:
-            return Closed(f"the sale of {what} begins at {_written(of['sale_from'])}")
-    return Closed(f"{name} needs a code") if section["is_hidden"] else None
+    over = _over(event, event["name"], now) or _over(section, name, now)
+    early = _early(event, event["name"], now) or _early(section, name, now)
+    return over or early or (Closed(f"{name} needs a code") if section["is_hidden"] else None)
+
+
+def _over(row: Any, name: str, now: datetime) -> Closed | None:
+    until = row["sale_until"]
+    if until is None or until > now:
+        return None
+    return Closed(f"the sale of {name} is over since {_written(until)}", is_over=True)
+
+
+def _early(row: Any, name: str, now: datetime) -> Closed | None:
+    since = row["sale_from"]
+    return None if since is None or since <= now else Closed(f"the sale of {name} begins at {_written(since)}")
 
 
 def opens(code: Any, section: Any) -> bool:
@@ -106,20 +116,39 @@ async def set_types(
 ) -> None:
     """Set the ticket types of these holds. A type belongs to one section; a hidden one needs a code that opens it.
 
-    Without a text the staff chooses, which needs no code.
+    A place with a hidden type counts for the code, as a hidden place does. Without a text the staff chooses, which
+    needs no code.
     """
     known = {row["id"]: row for row in await sale_terms.types(tx, event["id"])}
     code = None if text is None else await read_code(tx, event["id"], text)
+    codes: dict[UUID, UUID | None] = {}
     for hold in holds:
         type_id = chosen[hold["id"]]
+        codes[hold["id"]] = None if not_on_sale(event, hold) is None else hold["code_id"]
         if type_id is None:
             continue
         row = known.get(type_id)
         if row is None or row["section_id"] != hold["section_id"] or row["ended_at"] is not None:
             raise Invalid(f"{hold['section']} has no ticket type {type_id}: choose one that the event lists")
-        if row["is_hidden"] and text is not None and not opens(code, row):
-            raise NotOnSale(f"{row['name']} needs a code")
-    await sale_terms.set_types(tx, chosen)
+        if row["is_hidden"] and text is not None:
+            if code is None or not opens(code, row):
+                raise NotOnSale(f"{row['name']} needs a code")
+            codes[hold["id"]] = code["id"]
+    if code is not None:
+        after, before = (
+            sum(id == code["id"] for id in ids) for ids in (codes.values(), [row["code_id"] for row in holds])
+        )
+        await _take_uses(tx, code, after - before)
+    await sale_terms.set_types(tx, chosen, codes)
+
+
+async def _take_uses(tx: Tx, code: Any, number: int) -> None:
+    """Refuse more places than a presale code is good for. `code` is locked if it has a limit."""
+    if code["most_tickets"] is None or number <= 0:
+        return
+    left = max(0, code["most_tickets"] - await sale_terms.used(tx, code["id"]))
+    if left < number:
+        raise TooMany(f"code {code['code']!r} is good for {left} more places, not for {number}")
 
 
 # -- questions -------------------------------------------------------------------------------------------------------

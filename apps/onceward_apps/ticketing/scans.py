@@ -79,7 +79,7 @@ async def scan(tx: Tx, event_id: UUID, request: Request, *, by: str, door_id: UU
     """Check a presented ticket and mark a valid one as used. Requests with the same `scan_id` are one scan."""
     before = await doors.scan(tx, request.scan_id)
     if before is not None:
-        return await _again(tx, event_id, before)
+        return await _again(tx, event_id, before, request)
     now = await tx.fetchval("select onceward.clock()")
     at = now if request.taken_at is None else max(min(request.taken_at, now), now - OLDEST)
     ticket, result = await _found(tx, event_id, request)
@@ -87,7 +87,7 @@ async def scan(tx: Tx, event_id: UUID, request: Request, *, by: str, door_id: UU
         # Looked up again under the ticket's lock: the same scan may have been in progress.
         before = await doors.scan(tx, request.scan_id)
         if before is not None:
-            return await _again(tx, event_id, before)
+            return await _again(tx, event_id, before, request)
         result = result or await _moved(tx, event_id, ticket, request, at)
     assert result is not None
     was_let_in = request.was_offline and request.let_in and result.outcome not in LETS_IN
@@ -232,9 +232,13 @@ def _fields(result: Scan) -> dict[str, Any]:
     return {name: getattr(result, name) for name in Scan.__slots__}
 
 
-async def _again(tx: Tx, event_id: UUID, before: Any) -> Scan:
+async def _again(tx: Tx, event_id: UUID, before: Any, request: Request) -> Scan:
+    """Return the result that a scan had. If that never reached the device, the device has decided itself since then."""
     if before["event_id"] != event_id:
         raise Invalid(f"scan_id {before['id']} is the id of a scan of another event: use a new one")
+    if request.was_offline and request.let_in and await doors.let_in(tx, before["id"]):
+        before = await doors.scan(tx, before["id"])
+        await notices.let_in_wrongly(tx, event_id, request.gate, before["outcome"])
     ticket = None if before["ticket_id"] is None else await views.ticket(tx, before["ticket_id"])
     if ticket is None or before["outcome"] == "forged":
         return Scan(before["outcome"])

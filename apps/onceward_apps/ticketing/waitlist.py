@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Tx
-from onceward_apps.ticketing import baskets, notices
+from onceward_apps.ticketing import baskets, notices, sale_terms
 from onceward_apps.ticketing.codes import basket_name, is_waitlist_token, waitlist_basket
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TooMany
 from onceward_apps.ticketing.store import keys, sales, setup, waitlist
@@ -23,6 +23,12 @@ SHORTEST = timedelta(minutes=15)
 """Offers end when the event starts, but nobody gets less time than this."""
 
 
+async def available(tx: Tx, event_id: UUID) -> int:
+    """Return how many places everybody can buy now. Hidden ones and those that are not on sale do not count."""
+    occupancy = await sales.occupancy(tx, event_id)
+    return max(0, occupancy.available - await waitlist.free_but_closed(tx, event_id))
+
+
 async def join(tx: Tx, event_id: UUID, *, email: str, name: str, locale: str | None, seats: int) -> Any:
     """Put somebody in the line of a sold-out event. Who waits already keeps the place in the line."""
     event = await setup.lock_event(tx, event_id)
@@ -30,11 +36,15 @@ async def join(tx: Tx, event_id: UUID, *, email: str, name: str, locale: str | N
         raise NotFound(f"there is no event {event_id}")
     if event["status"] != "on_sale":
         raise NotOnSale(f"{event['name']} is not on sale: it is {event['status']}")
+    if (closed := sale_terms.closed(event)) is not None:
+        raise NotOnSale(closed.message)
     if seats > event["most_per_order"]:
         raise TooMany(f"an order may have at most {event['most_per_order']} tickets, not {seats}")
-    occupancy = await sales.occupancy(tx, event_id)
-    if not event["has_waitlist"] and occupancy.available >= seats:
-        raise NotOnSale(f"{occupancy.available} places are free: choose seats, there is no need to wait")
+    if event["most_per_customer"] is not None and seats > event["most_per_customer"]:
+        raise TooMany(f"one customer may have at most {event['most_per_customer']} tickets, not {seats}")
+    free = await available(tx, event_id)
+    if not event["has_waitlist"] and free >= seats:
+        raise NotOnSale(f"{free} places are free: choose seats, there is no need to wait")
     entry = await waitlist.join(tx, event_id, email, name, locale, seats)
     if entry is None:
         return await waitlist.find(tx, event_id, email)
@@ -65,14 +75,14 @@ async def opened(tx: Tx, entry_id: UUID, token: str) -> Any:
 async def offer_next(tx: Tx, event_id: UUID) -> int:
     """Settle old offers and offer what is free to the next in line. Return how many offers were made.
 
-    The first whose wish can be met gets it. If nobody's can, the first gets what is free.
+    The first whose wish can be met gets it. If nobody's can, the first gets what is free. The line ends with the event.
     """
     event = await setup.lock_event(tx, event_id)
     for entry_id in await waitlist.given_up(tx, event_id):
         await baskets.let_go(tx, event_id, await _basket(tx, entry_id))
     await waitlist.settle(tx, event_id)
     made = 0
-    if event["status"] == "on_sale":
+    if event["status"] == "on_sale" and sale_terms.closed(event) is None:
         line = await waitlist.waiting(tx, event_id)
         while line and made < MOST_AT_ONCE:
             seats, places = await _free(tx, event_id, max(entry["seats"] for entry in line))
@@ -97,7 +107,7 @@ async def _offer(tx: Tx, event: Any, entry: Any, seats: list[UUID], places: dict
         if rest > 0 and free > 0:
             of_sections[section] = min(rest, free)
             rest -= of_sections[section]
-    lasts = timedelta(seconds=event["offer_s"])
+    lasts = max(SHORTEST, min(timedelta(seconds=event["offer_s"]), event["starts_at"] - event["now"]))
     basket = await _basket(tx, entry["id"])
     try:
         held = await baskets.hold(tx, event["id"], basket, seats=chosen, places=of_sections, offer=lasts)

@@ -55,6 +55,10 @@ async def _orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None) -> list[
     return await cancellations.orders_with_tickets(tx, event_id, after, PAGE)
 
 
+async def _orders_to_tell(tx: Tx, event_id: UUID, after: UUID | None) -> list[UUID]:
+    return await cancellations.orders_to_tell(tx, event_id, after, PAGE)
+
+
 async def close_checkout(tx: Tx, checkout_id: UUID) -> bool:
     """End a checkout and close its payment page. Return False if it had ended or was paid."""
     checkout = await rows.checkout(tx, checkout_id, lock=True)
@@ -89,8 +93,9 @@ async def report(tx: Tx, event_id: UUID, missed: list[str]) -> dict[str, Any]:
 
 @app.workflow(name="ticketing.tell_moved")
 async def tell_moved(wf: Workflow, *, event_id: UUID, version: int, after: UUID | None = None) -> None:
-    """Mail the new date of an event to everybody who has a ticket. Each order is one step and one commit."""
-    page = await wf.step(_orders_to_refund, event_id, after)
+    """Mail the new date of an event to everybody who has a ticket or pays by bank transfer. Each order is one step
+    and one commit."""
+    page = await wf.step(_orders_to_tell, event_id, after)
     for checkout_id in page:
         await wf.options(key=checkout_id).step(tell_order, checkout_id, version)
     if len(page) == PAGE:

@@ -13,7 +13,7 @@ LISTS = {
     ),
     "ticketing": (
         *("events", "sections", "orders", "tickets", "entries", "coupons", "doors", "invoices", "waitlist"),
-        *("types", "codes", "questions", "transfers", "settlements"),
+        *("types", "codes", "questions", "transfers", "settlements", "venues"),
     ),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
@@ -78,6 +78,8 @@ ASKING = {
         f"ticketing/events/do/{name}": "$event"
         for name in ("edit", "move", "duplicate", "cancel", "open_door", "add_code", "add_question", "sell")
     },
+    **{f"ticketing/events/do/{name}": "$event" for name in ("add_section", "block")},
+    "ticketing/tickets/do/transfer": "$ticket",
     **{f"ticketing/sections/do/{name}": "$section" for name in ("add_type", "set_window")},
     **{f"ticketing/doors/do/{name}": "$door" for name in ("show_link", "end_door")},
     **{f"ticketing/orders/do/{name}": "$checkout" for name in ("resend", "correct", "refund", "set_company")},
@@ -119,6 +121,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     },
     **{("GET", f"{D}/{path}"): Ask(query={"ids": id}, blank=True) for path, id in ASKING.items()},
     ("GET", f"{D}/learning/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
+    ("GET", f"{D}/ticketing/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
     ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
     ("GET", f"{D}/learning/discounts/do/add_code"): NOTHING,
     ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
@@ -133,6 +136,10 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
     ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
+    ("GET", f"{D}/ticketing/venues/do/add_venue"): NOTHING,
+    ("GET", f"{D}/ticketing/events/do/add_event"): NOTHING,
+    ("GET", f"{D}/ticketing/venues/do/change_venue"): Ask(query={"ids": "$venue"}),
+    ("GET", f"{D}/ticketing/events/do/unblock"): Ask(query={"ids": "$event"}, shows="nothing"),
     ("GET", f"{D}/ticketing/invoices/do/set_seller"): NOTHING,
     ("GET", f"{D}/ticketing/events/do/set_shop"): NOTHING,
     ("GET", f"{D}/ticketing/transfers/do/record"): NOTHING,
@@ -185,6 +192,17 @@ BUTTONS: dict[tuple[str, str], Ask] = {
         "$event", starts_at="2032-01-01T18:00", times="1", every_days="7"
     ),
     ("POST", f"{D}/ticketing/events/do/cancel"): attempt("$event", **WHY),
+    ("POST", f"{D}/ticketing/events/do/add_section"): attempt(
+        "$event", section="x", places="5", price="5", **{"price.currency": "EUR"}
+    ),
+    ("POST", f"{D}/ticketing/events/do/block"): attempt("$event", seats="$label"),
+    ("POST", f"{D}/ticketing/events/do/unblock"): Ask(
+        form={"ids": "$event", "seats": "x", "step": "try"}, shows="nothing"
+    ),
+    ("POST", f"{D}/ticketing/tickets/do/transfer"): attempt("$ticket", email="x@example.org"),
+    ("POST", f"{D}/ticketing/venues/do/add_venue"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/ticketing/venues/do/change_venue"): attempt("$venue", name="x", timezone="UTC"),
+    ("POST", f"{D}/ticketing/events/do/add_event"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/ticketing/sections/do/change_section"): Ask(
         form={"ids": "$section", "step": "try", "price": "10", "price.currency": "EUR"}, blank=True
     ),

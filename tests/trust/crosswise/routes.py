@@ -185,6 +185,7 @@ READING: dict[tuple[str, str], Ask] = {
         fill={**HELD, "kind": "google"}, query={"access": "@holder_token"}, refused=True
     ),
     ("GET", f"{TICKETING}/invoices/{{number}}.pdf"): Ask(fill={"number": "999"}, refused=True),
+    ("GET", f"{TICKETING}/orders/{{checkout_id}}/tickets.pdf"): Ask(fill=CHECKOUT, blank=True),
     ("GET", f"{TICKETING}/seller"): Ask(blank=True),
     ("GET", f"{TICKETING}/shop"): Ask(),
     ("GET", f"{TICKETING}/accounting/taxes"): Ask(query=YEARS, blank=True),
@@ -309,6 +310,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/messages/resolve"): Ask(json={"ids": ["$message"], "verdict": "sent", **WHY}),
     ("PUT", f"{API}/limits/global"): Ask(json={"at_most": 5}, shows="instance"),
     ("POST", f"{TICKETING}/venues"): Ask(json={"name": "v"}),
+    ("PUT", f"{TICKETING}/venues/{{venue_id}}"): Ask(fill={"venue_id": "$venue"}, json={"name": "renamed"}),
     ("PATCH", f"{TICKETING}/events/{{event_id}}"): Ask(fill=EVENT, json={"most_per_order": 9}),
     ("POST", f"{TICKETING}/events/{{event_id}}/duplicate"): Ask(
         fill=EVENT, json={"starts_at": ["2032-01-01T18:00:00Z"], "name": "x"}

@@ -1,7 +1,18 @@
 """The desk of the ticket shop: what organizers and door staff see and do."""
 
 from onceward.web.dashboard import Figure, Pages, Status, View, number
-from onceward_apps.ticketing.desk import books, box_office, coupons, door, events, figures, invoices, orders, sale_setup
+from onceward_apps.ticketing.desk import (
+    books,
+    box_office,
+    coupons,
+    door,
+    events,
+    figures,
+    invoices,
+    new_events,
+    orders,
+    sale_setup,
+)
 from onceward_apps.ticketing.desk.lists import desk
 
 __all__ = [
@@ -14,6 +25,7 @@ __all__ = [
     "events",
     "figures",
     "invoices",
+    "new_events",
     "orders",
     "sale_setup",
 ]

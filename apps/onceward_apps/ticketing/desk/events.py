@@ -45,6 +45,9 @@ class EventForm(BaseModel):
     doors_close_at: datetime | None = Field(None, title="Doors close", description="Nobody is admitted after it.")
     has_reentry: bool = Field(False, title="Guests who were scanned on their way out may come back")
     has_resale: bool = Field(False, title="Buyers may give tickets back while somebody waits for places")
+    later_dates_too: bool = Field(
+        False, title="Change the later dates of the series too", description="What you change here, and nothing else."
+    )
 
 
 class MoveForm(BaseModel):
@@ -73,13 +76,16 @@ class SectionForm(BaseModel):
 
     price: Money = Field(title="Price", description="For orders that are started from now on.")
     places: int | None = Field(None, title="Places", ge=1, le=1_000_000, description="Only for sections without seats.")
+    later_dates_too: bool = Field(
+        False, title="Change the later dates of the series too", description="Their sections of the same name."
+    )
 
 
 async def event_form(tx: Tx, id: str) -> EventForm | None:
     details = await event_changes.details_of(tx, UUID(id))
     if details is None:
         return None
-    names = set(EventForm.model_fields) - {"group_percent"}
+    names = set(EventForm.model_fields) - {"group_percent", "later_dates_too"}
     percent = None if details.group_bps is None else details.group_bps // 100
     return EventForm(**{name: getattr(details, name) for name in names}, group_percent=percent)
 
@@ -87,22 +93,26 @@ async def event_form(tx: Tx, id: str) -> EventForm | None:
 @desk.action(EVENTS, "Edit", model=EventForm, load=event_form, when="r.status <> 'cancelled'", roles=("manager",))
 async def edit(tx: Tx, act: Act[EventForm]) -> str:
     given = act.given.model_dump()
-    percent = given.pop("group_percent")
+    percent, is_series = given.pop("group_percent"), given.pop("later_dates_too")
     before = await event_changes.details_of(tx, UUID(act.id))
     group_bps = None if percent is None else percent * 100
     if before is not None and before.group_bps is not None and before.group_bps // 100 == percent:
         group_bps = before.group_bps  # the API takes fractions of a percent, the form does not
-    await event_changes.edit(tx, UUID(act.id), actor=act.by.actor, group_bps=group_bps, **given)
+    changed = {**given, "group_bps": group_bps}
+    if is_series:
+        edited = await event_changes.edit_series(tx, UUID(act.id), actor=act.by.actor, **changed)
+        return f"{len(edited)} dates are changed. Orders that exist keep their terms."
+    await event_changes.edit(tx, UUID(act.id), actor=act.by.actor, **changed)
     return "The event is changed. Orders that exist keep their terms."
 
 
-@desk.action(EVENTS, "Put on sale", when="r.status in ('draft', 'closed')", undo="close", roles=("manager",))
+@desk.action(EVENTS, "Put on sale", on="rows", when="r.status in ('draft', 'closed')", undo="close", roles=("manager",))
 async def open_sale(tx: Tx, act: Act[BaseModel]) -> str:
     await event_setup.set_status(tx, UUID(act.id), "on_sale", actor=act.by.actor)
     return "The event is on sale: everybody can buy tickets."
 
 
-@desk.action(EVENTS, "Close the sale", when="r.status = 'on_sale'", undo="open_sale", roles=("manager",))
+@desk.action(EVENTS, "Close the sale", on="rows", when="r.status = 'on_sale'", undo="open_sale", roles=("manager",))
 async def close(tx: Tx, act: Act[BaseModel]) -> str:
     await event_setup.set_status(tx, UUID(act.id), "closed", actor=act.by.actor)
     return "Nobody can buy tickets any more. Tickets that were sold stay valid."
@@ -158,7 +168,9 @@ async def cancel(tx: Tx, act: Act[BaseModel]) -> str:
 async def section_form(tx: Tx, id: str) -> SectionForm | None:
     section = await setup.lock_section(tx, UUID(id))
     return (
-        None if section is None else SectionForm(price=Money(section["price_cents"], section["currency"]), places=None)
+        None
+        if section is None
+        else SectionForm(price=Money(section["price_cents"], section["currency"]), places=None, later_dates_too=False)
     )
 
 
@@ -167,7 +179,6 @@ async def change_section(tx: Tx, act: Act[SectionForm]) -> str:
     section = await setup.lock_section(tx, UUID(act.id))
     if act.given.price.currency != section["currency"]:
         raise Invalid(f"the price is in {act.given.price.currency}, and the event is sold in {section['currency']}")
-    await event_changes.change_section(
-        tx, UUID(act.id), price_cents=act.given.price.amount, places=act.given.places, actor=act.by.actor
-    )
+    change = event_changes.change_sections if act.given.later_dates_too else event_changes.change_section
+    await change(tx, UUID(act.id), price_cents=act.given.price.amount, places=act.given.places, actor=act.by.actor)
     return "The section is changed. Orders that were started keep their price."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onceward.desk import Column, Desk, Detail, Listing, Related, Role
+from onceward.desk import Chart, Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.ticketing.app import HERE, app
-from onceward_apps.ticketing.desk.sale_lists import CODES, QUESTIONS, TYPES
+from onceward_apps.ticketing.desk.sale_lists import CODES, QUESTIONS, TYPES, VENUES
 
 EVENT = {"draft": "Draft", "on_sale": "On sale", "closed": "Closed", "cancelled": "Cancelled"}
 ORDER = {
@@ -173,12 +173,18 @@ EVENTS = desk.listing(
             ),
         ),
         presets=(("Coming", "starts_at=next&sort=starts_at"), ("This week", "starts_at=week&sort=starts_at")),
-        empty="Create the first event with POST /api/v1/ticketing/events, or `onceward ticketing --help`.",
+        empty="Add the first event with the button above. It needs a venue.",
     ),
     detail=Detail(
         title="r.name",
         facts=(
             Column("ends_at", "Ends", kind="time"),
+            Column(
+                "series",
+                "Dates of the series",
+                sql="(select count(*) from ticketing.events d where d.series_id = r.series_id)",
+                kind="number",
+            ),
             Column("most_per_order", "Tickets per order", kind="number"),
             Column("most_per_customer", "Tickets per customer", kind="number"),
             Column("sale_from", "On sale from", kind="time"),
@@ -233,10 +239,21 @@ EVENTS = desk.listing(
             "door_ended": "Door ended",
         },
         documents="select 'Page of the shop' as title, '/events/' || $1 as path",
+        charts=(
+            Chart(
+                name="sales",
+                title="Tickets sold",
+                sql="select day as at, seats as value from ticketing.sales_funnel"
+                " where event_id = $2::text::uuid and day >= $1",
+                days=60,
+                roles=("manager", "office"),
+                empty="No ticket was sold in the last 60 days.",
+            ),
+        ),
     ),
 )
 desk.listing(SECTIONS, detail=Detail(title="r.name || ', ' || e.name", related=(Related(TYPES, by="r.section_id"),)))
-for each in (TYPES, CODES, QUESTIONS):
+for each in (TYPES, CODES, QUESTIONS, VENUES):
     desk.listing(each)
 desk.listing(
     DOORS,
@@ -275,6 +292,11 @@ desk.listing(
             "order_links_revoked": "Links revoked",
             "order_email_corrected": "Email corrected",
         },
+        documents="select 'Tickets to print' as title, '/api/v1/ticketing/orders/' || c.id || '/tickets.pdf' as path"
+        " from ticketing.checkouts c where c.id = $1::text::uuid and c.status = 'completed'"
+        " union all select case i.kind when 'invoice' then 'Invoice ' else 'Credit note ' end"
+        " || (i.document->>'number'), '/api/v1/ticketing/invoices/' || i.number || '.pdf'"
+        " from ticketing.invoices i where i.checkout_id = $1::text::uuid",
         timeline="select m.created_at as at, 'Mail: ' || replace(m.template, '-', ' ')"
         " || case m.status when 'success' then '' else ' (' || m.status || ')' end as what, '' as who"
         " from ticketing.checkouts c join onceward.messages m"

@@ -93,3 +93,25 @@ async def refund(tx: Tx, act: Act[RefundForm]) -> str:
 async def void(tx: Tx, act: Act[BaseModel]) -> str:
     await after_sale.void(tx, UUID(act.id), reason=act.reason, actor=act.by.actor)
     return "The ticket is invalid and its seat is on sale again. No money is paid back."
+
+
+class HolderForm(BaseModel):
+    """Who gets the ticket."""
+
+    email: Email = Field(title="Email of the new holder")
+    name: str = Field("", title="Name of the new holder", max_length=200)
+
+
+@desk.action(
+    TICKETS,
+    "Give to somebody else",
+    model=HolderForm,
+    when="r.status = 'active'",
+    roles=("manager", "office"),
+    causes=("mail", "call"),
+)
+async def transfer(tx: Tx, act: Act[HolderForm]) -> str:
+    given = act.given
+    await after_sale.transfer(tx, UUID(act.id), email=given.email, name=given.name, actor=act.by.actor)
+    act.says("The code that the buyer has stops working.")
+    return f"The ticket has a new code, which is on its way to {given.email}."

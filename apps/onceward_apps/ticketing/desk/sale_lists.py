@@ -23,6 +23,21 @@ TYPES = Listing(
     ),
     empty="Add a ticket type on the page of a section: a lower price for students, for example.",
 )
+VENUES = Listing(
+    name="venues",
+    title="Venues",
+    noun="venue",
+    rows="ticketing.venues r",
+    order="-created_at",
+    roles=("manager",),
+    columns=(
+        Column("name", "Name", search=True),
+        Column("address", "Address"),
+        Column("timezone", "Time zone"),
+        Column("created_at", "Added", kind="time", sort=True, wide=True),
+    ),
+    empty="Add the first venue with the button above: an event takes place at one.",
+)
 CODES = Listing(
     name="codes",
     title="Presale codes",

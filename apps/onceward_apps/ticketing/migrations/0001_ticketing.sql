@@ -40,6 +40,7 @@ create table ticketing.venues (
     unique (organization_id, name),
     unique (id, organization_id)
 );
+create index venues_newest on ticketing.venues (organization_id, created_at, id);
 select onceward.protect('ticketing.venues');
 
 create table ticketing.events (
@@ -88,6 +89,7 @@ create table ticketing.events (
     group_from int check (group_from between 2 and 1000),  -- from so many tickets in one order on, `group_bps` is taken off
     group_bps int check (group_bps between 1 and 10000),
     has_questions boolean not null default false, -- whether buyers are asked something: then a checkout needs answers
+    series_id uuid,                             -- the first event of the series of dates that it belongs to
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
     check (doors_close_at > doors_open_at),
@@ -95,6 +97,7 @@ create table ticketing.events (
     check ((group_from is null) = (group_bps is null)),
     unique (venue_id, name, starts_at),
     unique (id, organization_id),
+    foreign key (series_id, organization_id) references ticketing.events (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
 );
 comment on column ticketing.events.dispute_policy is
@@ -102,6 +105,7 @@ comment on column ticketing.events.dispute_policy is
     'and become void when it is lost; keep: they stay valid.';
 create index events_by_start on ticketing.events (organization_id, starts_at);
 create index events_with_line on ticketing.events (id) where has_waitlist;
+create index events_of_series on ticketing.events (series_id, starts_at) where series_id is not null;
 select onceward.protect('ticketing.events');
 
 -- A price category: numbered seats in rows, a number of places without seats, or an add-on such as a parking space, which is sold with

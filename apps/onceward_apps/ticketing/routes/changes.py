@@ -18,7 +18,12 @@ router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
 
 class DetailsIn(BaseModel):
-    """Fields that are left out stay as they are. Orders that exist keep their terms."""
+    """Fields that are left out stay as they are. Orders that exist keep their terms.
+
+    With `later_dates_too`, the later dates of the series change in the same way.
+    """
+
+    later_dates_too: bool = False
 
     name: str | None = Field(None, min_length=1, max_length=200)
     description: str | None = Field(None, max_length=5000)
@@ -70,10 +75,12 @@ class DuplicateIn(BaseModel):
 
 
 class SectionChangeIn(BaseModel):
-    """`places` only for a section without seats."""
+    """`places` only for a section without seats. With `later_dates_too`, the sections of the same name of the later
+    dates of the series change too."""
 
     price_cents: int | None = Field(None, ge=0, le=100_000_000)
     places: int | None = Field(None, ge=1, le=1_000_000)
+    later_dates_too: bool = False
 
 
 class CouponChangeIn(BaseModel):
@@ -88,8 +95,10 @@ class CouponChangeIn(BaseModel):
 async def edit(engine: EngineHere, who: Operator, event_id: UUID, changes: DetailsIn) -> dict[str, Any]:
     """Change texts and limits of an event."""
     async with acting(engine, who.organization) as tx:
-        given = changes.model_dump(exclude_unset=True)
+        given = changes.model_dump(exclude_unset=True, exclude={"later_dates_too"})
         changed = {name: value for name, value in given.items() if value is not None or name in CAN_BE_NULL}
+        if changes.later_dates_too:
+            return dict((await event_changes.edit_series(tx, event_id, actor=who.actor, **changed))[0])
         return dict(await event_changes.edit(tx, event_id, actor=who.actor, **changed))
 
 
@@ -123,7 +132,8 @@ async def add_section(engine: EngineHere, who: Operator, event_id: UUID, new: Se
 async def change_section(engine: EngineHere, who: Operator, section_id: UUID, changes: SectionChangeIn) -> None:
     """Change the price or the number of places of a section. Checkouts that were started keep their price."""
     async with acting(engine, who.organization) as tx:
-        await event_changes.change_section(tx, section_id, **changes.model_dump(), actor=who.actor)
+        change = event_changes.change_sections if changes.later_dates_too else event_changes.change_section
+        await change(tx, section_id, price_cents=changes.price_cents, places=changes.places, actor=who.actor)
 
 
 @router.patch("/coupons/{coupon_id}", status_code=204)

@@ -126,6 +126,14 @@ async def add_venue(engine: EngineHere, who: Operator, new: VenueIn) -> dict[str
         )
 
 
+@router.put("/venues/{venue_id}")
+@exposed("nothing")
+async def change_venue(engine: EngineHere, who: Operator, venue_id: UUID, venue: VenueIn) -> dict[str, Any]:
+    """Change name, address and time zone of a venue, for all of its events."""
+    async with acting(engine, who.organization) as tx:
+        return dict(await event_setup.change_venue(tx, venue_id, **venue.model_dump(), actor=who.actor))
+
+
 @router.get("/venues")
 async def list_venues(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
     async with acting(engine, who.organization) as tx:

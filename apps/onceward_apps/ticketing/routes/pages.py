@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, Response
 from onceward.look import Brand, Languages, public_templates
 from onceward.money import exponent
 from onceward.web import ANYBODY, exposed
-from onceward_apps.ticketing import after_sale, checkout_payments, payment_ways
+from onceward_apps.ticketing import after_sale, checkout_payments, payment_ways, waitlist
 from onceward_apps.ticketing.app import HERE, TicketingSettings, app
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.documents import moment, money
@@ -31,7 +31,7 @@ from onceward_apps.ticketing.routes.requests import (
     problem,
     remember_basket,
 )
-from onceward_apps.ticketing.store import invoices, keys, sale_terms, sales, setup, shops, views
+from onceward_apps.ticketing.store import invoices, keys, sale_terms, setup, shops, views
 
 router = APIRouter(include_in_schema=False)
 
@@ -135,7 +135,7 @@ async def seat_map(
         async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
             event = await setup.event(tx, event_id)
             sections = await setup.sections(tx, event_id)
-            occupancy = await sales.occupancy(tx, event_id)
+            available = await waitlist.available(tx, event_id)
             shop = await shops.of(tx)
             ways = await payment_ways.offered(tx, event["currency"], event)
             has_codes = await sale_terms.has_codes(tx, event_id)
@@ -143,7 +143,8 @@ async def seat_map(
         if getattr(error, "status_code", None) != 404:
             raise
         return page(request, "missing.html", status=404, what="event")
-    is_sold_out = event["status"] == "on_sale" and (event["has_waitlist"] or occupancy.available == 0)
+    window = _window(event)
+    is_sold_out = event["status"] == "on_sale" and not window and (event["has_waitlist"] or available == 0)
     response = page(
         request,
         "event.html",
@@ -155,7 +156,8 @@ async def seat_map(
         code=code.strip().upper(),
         embed=embed,
         sites=shop["sites"] if embed else (),
-        window=_window(event),
+        window=window,
+        most_places=min(event["most_per_order"], event["most_per_customer"] or event["most_per_order"]),
         brand=organizer(event),
     )
     if basket_of(request) is None:

@@ -20,8 +20,9 @@ from onceward_apps.ticketing.routes.orders import private
 from onceward_apps.ticketing.routes.requests import (
     ORDER_LINK,
     TICKET_LINK,
-    Bookkeeper,
+    BoxOffice,
     EngineHere,
+    InvoiceReader,
     Operator,
     User,
     Viewer,
@@ -64,12 +65,16 @@ async def order_tickets(engine: EngineHere, checkout_id: UUID, user: User, acces
     """Return the valid tickets of the order to print, one on each page."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, access, user)
-        listed = await views.tickets(tx, checkout_id)
-        rows = [await views.ticket(tx, row["id"]) for row in listed if row["status"] in ("active", "scanned")]
-        if not rows:
-            raise NotFound("this order has no valid tickets")
-    content = await asyncio.to_thread(invoice_pdf.tickets, keys.key_of(engine, rows[0]), rows)
-    return private(content, "application/pdf", f"tickets-{checkout_id}.pdf")
+        rows = await _tickets(tx, checkout_id)
+    return await _printed(engine, checkout_id, rows)
+
+
+@router.get("/api/v1/ticketing/orders/{checkout_id}/tickets.pdf")
+async def tickets_to_print(engine: EngineHere, who: BoxOffice, checkout_id: UUID) -> Response:
+    """Return the valid tickets of an order for the staff to print: a buyer at the box office may have no address."""
+    async with acting(engine, who.organization) as tx:
+        rows = await _tickets(tx, checkout_id)
+    return await _printed(engine, checkout_id, rows)
 
 
 @router.get("/tickets/{ticket_id}/ticket.pdf")
@@ -137,7 +142,7 @@ async def set_billing(engine: EngineHere, checkout_id: UUID, user: User, given: 
 
 
 @router.get("/api/v1/ticketing/invoices/{number}.pdf")
-async def invoice(engine: EngineHere, who: Bookkeeper, number: InvoiceNumber) -> Response:
+async def invoice(engine: EngineHere, who: InvoiceReader, number: InvoiceNumber) -> Response:
     """Return an invoice or credit note of the organization as it was issued."""
     async with acting(engine, who.organization) as tx:
         row = await _issued(tx, number)
@@ -159,6 +164,20 @@ async def set_seller(engine: EngineHere, who: Operator, given: SellerIn) -> dict
     async with acting(engine, who.organization) as tx:
         await invoice_book.set_seller(tx, invoice_book.Seller(**given.model_dump()), actor=who.actor)
     return given.model_dump()
+
+
+async def _tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
+    """Return the tickets of an order that are valid and belong to its buyer."""
+    listed = await views.tickets(tx, checkout_id)
+    rows = [await views.ticket(tx, row["id"]) for row in listed if row["status"] in ("active", "scanned")]
+    if not rows:
+        raise NotFound("this order has no valid tickets")
+    return rows
+
+
+async def _printed(engine: Engine, checkout_id: UUID, rows: list[Any]) -> Response:
+    content = await asyncio.to_thread(invoice_pdf.tickets, keys.key_of(engine, rows[0]), rows)
+    return private(content, "application/pdf", f"tickets-{checkout_id}.pdf")
 
 
 def _listed(row: Any) -> dict[str, Any]:

@@ -34,6 +34,11 @@ EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 Bookkeeper = Annotated[Identity, Depends(require("viewer", roles=("ticketing.manager", "ticketing.accountant")))]
+InvoiceReader = Annotated[
+    Identity,
+    Depends(require("viewer", roles=("ticketing.manager", "ticketing.accountant", "ticketing.office"))),
+]
+BoxOffice = Annotated[Identity, Depends(require("operator", roles=("ticketing.manager", "ticketing.office")))]
 DoorOpener = Annotated[Identity, Depends(require("operator", roles=("ticketing.manager",)))]
 Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]

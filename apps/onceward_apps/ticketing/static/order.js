@@ -40,7 +40,7 @@ function ticket(found) {
       text.append(element("div", {}, element("a", { href }, WALLETS[kind])));
     }
   }
-  if (found.status === "active" && main.dataset.resale) {
+  if (found.status === "active" && main.dataset.resale && found.is_for_everybody) {
     const button = element("button", { type: "button", class: "plain" }, t("Give back for the waitlist"));
     button.addEventListener("click", () => {
       if (!confirm(t("Give this ticket back and get its price refunded? It goes to the next in the line."))) return;

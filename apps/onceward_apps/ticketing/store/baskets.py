@@ -60,7 +60,8 @@ select c.*, onceward.clock() as now, array(select i.seat_hold_id from ticketing.
 """
 HOLDS = """
 select h.id, h.seat_id, h.section_id, h.claim_id, h.checkout_id, h.held_until, h.created_at, s.label, x.name as section,
-       x.kind, h.type_id, y.name as type, coalesce(y.price_cents, x.price_cents) as price_cents
+       x.kind, x.is_hidden, x.sale_from, x.sale_until, h.code_id, h.type_id, y.name as type,
+       coalesce(y.price_cents, x.price_cents) as price_cents
   from ticketing.seat_holds h
   join ticketing.sections x on x.id = h.section_id
   left join ticketing.ticket_types y on y.id = h.type_id

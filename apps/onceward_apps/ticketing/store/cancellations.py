@@ -24,6 +24,15 @@ select c.id from ticketing.checkouts c
    and exists (select from ticketing.tickets t where t.checkout_id = c.id and t.status <> 'void')
  order by c.id limit $3
 """
+# Those who have a ticket, and those whose bank transfer may still come.
+TO_TELL = """
+select c.id from ticketing.checkouts c
+ where c.event_id = $1 and ($2::uuid is null or c.id > $2)
+   and ((c.status in ('started', 'failed') and c.transfer_reference is not null and c.expires_at > onceward.now())
+        or (c.status = 'completed'
+            and exists (select from ticketing.tickets t where t.checkout_id = c.id and t.status <> 'void')))
+ order by c.id limit $3
+"""
 PROGRESS = """
 select e.id as event_id, e.name, e.status, e.cancelled_at, e.cancel_reason as reason, w.id as workflow_id,
        w.state as workflow_state, o.*, r.*
@@ -66,6 +75,11 @@ async def open_checkouts(tx: Tx, event_id: UUID, after: UUID | None, most: int) 
 
 async def orders_with_tickets(tx: Tx, event_id: UUID, after: UUID | None, most: int) -> list[UUID]:
     return [row["id"] for row in await tx.fetch(WITH_TICKETS, event_id, after, most)]
+
+
+async def orders_to_tell(tx: Tx, event_id: UUID, after: UUID | None, most: int) -> list[UUID]:
+    """Return the orders whose buyers must know of a change: they have tickets, or will pay by bank transfer."""
+    return [row["id"] for row in await tx.fetch(TO_TELL, event_id, after, most)]
 
 
 async def progress(tx: Tx, event_id: UUID) -> Any:

@@ -75,6 +75,9 @@ insert into ticketing.scans
     (id, ticket_id, event_id, outcome, gate, scanned_by, door_id, scanned_at, was_offline, let_in)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (id) do nothing
 """
+LET_IN = """
+update ticketing.scans set let_in = true, was_offline = true where id = $1 and not let_in returning true
+"""
 LATEST = """
 select id from ticketing.scans
  where ticket_id = $1 and undone_at is null and outcome in ('admitted', 'readmitted', 'left')
@@ -153,6 +156,11 @@ async def scan(tx: Tx, scan_id: UUID) -> Any:
 
 async def add_scan(tx: Tx, *values: Any) -> None:
     await tx.execute(ADD_SCAN, *values)
+
+
+async def let_in(tx: Tx, scan_id: UUID) -> bool:
+    """Record that a guest is inside whom this scan did not admit. Return whether that was not known yet."""
+    return bool(await tx.fetchval(LET_IN, scan_id))
 
 
 async def latest_scan(tx: Tx, ticket_id: UUID) -> UUID | None:

@@ -45,6 +45,13 @@ select r.number, r.kind, r.checkout_id, r.version, r.cancels, r.refund_id, r.doc
        as r (number bigint, kind text, checkout_id uuid, version int, cancels bigint, refund_id uuid, document jsonb)
 """
 ISSUED = "select * from ticketing.invoices where checkout_id = $1 order by number"
+REFUNDED = """
+select i.position, case c.fee_paid_by when 'buyer' then i.fee_cents else 0 end as fee_cents
+  from ticketing.tickets t
+  join ticketing.checkout_items i on i.id = t.item_id
+  join ticketing.checkouts c on c.id = t.checkout_id
+ where t.id = any($1) order by i.position
+"""
 ONE = "select * from ticketing.invoices where organization_id = $1 and number = $2"
 SELLER = """
 select coalesce(s.name, o.name) as name, coalesce(s.address, '') as address, coalesce(s.tax_id, '') as tax_id,
@@ -96,6 +103,11 @@ async def add(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
 async def issued(tx: Tx, checkout_id: UUID) -> list[Any]:
     """Return the documents of an order, oldest first."""
     return await tx.fetch(ISSUED, checkout_id)
+
+
+async def refunded(tx: Tx, ticket_ids: Sequence[UUID]) -> list[Any]:
+    """Return the line of the invoice of each of these tickets, and what its buyer paid as a fee."""
+    return await tx.fetch(REFUNDED, list(ticket_ids)) if ticket_ids else []
 
 
 async def one(tx: Tx, number: int) -> Any:

@@ -16,8 +16,9 @@ select count(*) from ticketing.seat_holds
 """
 TYPES = "select * from ticketing.ticket_types where event_id = $1 order by created_at, id"
 SET_TYPES = """
-update ticketing.seat_holds h set type_id = w.type_id
-  from unnest($1::uuid[], $2::uuid[]) as w (id, type_id) where h.id = w.id and h.status = 'active'
+update ticketing.seat_holds h set type_id = w.type_id, code_id = w.code_id
+  from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as w (id, type_id, code_id)
+ where h.id = w.id and h.status = 'active'
 """
 QUESTIONS = "select * from ticketing.questions where event_id = $1 and ended_at is null order by created_at, id"
 LOCK_CUSTOMER = "select pg_advisory_xact_lock(hashtextextended('ticketing customer ' || $1::uuid || ' ' || $2, 0))"
@@ -88,8 +89,10 @@ async def types(tx: Tx, event_id: UUID) -> list[Any]:
     return await tx.fetch(TYPES, event_id)
 
 
-async def set_types(tx: Tx, chosen: Mapping[UUID, UUID | None]) -> None:
-    await tx.execute(SET_TYPES, list(chosen), list(chosen.values()))
+async def set_types(tx: Tx, chosen: Mapping[UUID, UUID | None], codes: Mapping[UUID, UUID | None]) -> None:
+    """Set the ticket types of holds, and the code without which each would not be for sale."""
+    ids = list(chosen)
+    await tx.execute(SET_TYPES, ids, [chosen[id] for id in ids], [codes[id] for id in ids])
 
 
 async def questions(tx: Tx, event_id: UUID) -> list[Any]:

@@ -13,6 +13,8 @@ ADD_VENUE = """
 insert into ticketing.venues (name, address, timezone) values ($1, $2, $3)
 on conflict (organization_id, name) do nothing returning *
 """
+LOCK_VENUE = "select * from ticketing.venues where id = $1 for no key update"
+CHANGE_VENUE = "update ticketing.venues set name = $2, address = $3, timezone = $4 where id = $1 returning *"
 VENUE_BY_NAME = "select * from ticketing.venues where organization_id = $1 and name = $2"
 VENUES = "select * from ticketing.venues where organization_id = $1 order by name"
 ADD_EVENT = """
@@ -44,7 +46,7 @@ select e.id, e.name, e.starts_at, v.name as venue_name, v.timezone, o.name as or
  order by e.starts_at, e.id limit 200
 """
 # Does not wait for sales, nor they for it: they lock the row `for key share`.
-LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
+LOCK_EVENT = "select *, onceward.clock() as now from ticketing.events where id = $1 for no key update"
 EDIT = """
 update ticketing.events
    set name = $2, description = $3, refund_policy = $4, support_contact = $5, most_per_order = $6, hold_s = $7,
@@ -58,12 +60,14 @@ LOCK_EVENT_WHOLE = "select *, onceward.now() as now from ticketing.events where 
 MOVE = """
 update ticketing.events
    set moved_at = onceward.now(), moved_from = starts_at, starts_at = $2, ends_at = $3, move_reason = $4,
-       refund_until = $5, date_version = date_version + 1, doors_open_at = doors_open_at + ($2 - starts_at),
+       refund_until = greatest($5, case when refund_until > onceward.now() then refund_until end),  -- a promise stays
+       date_version = date_version + 1, doors_open_at = doors_open_at + ($2 - starts_at),
        doors_close_at = doors_close_at + ($2 - starts_at)
  where id = $1 returning date_version
 """
 LOCK_SECTION = """
-select s.*, e.currency, e.status as event_status from ticketing.sections s join ticketing.events e on e.id = s.event_id
+select s.*, e.currency, e.status as event_status, e.series_id, e.starts_at
+  from ticketing.sections s join ticketing.events e on e.id = s.event_id
  where s.id = $1 for no key update of e, s
 """
 SET_PRICE = "update ticketing.sections set price_cents = $2 where id = $1"
@@ -89,6 +93,17 @@ SEAT_ROWS = """
 select section_id, row_name, length(states) as seats
   from ticketing.pools where event_id = $1 and row_name is not null order by pool_id
 """
+JOIN_SERIES = "update ticketing.events set series_id = $1 where id = any($2) and series_id is null"
+LATER_DATES = """
+select id, starts_at from ticketing.events
+ where series_id = $1 and starts_at > $2 and status <> 'cancelled' and id <> $3 order by starts_at, id
+"""
+LATER_SECTIONS = """
+select s.id from ticketing.sections s join ticketing.events e on e.id = s.event_id
+ where e.series_id = $1 and e.starts_at > $2 and e.status <> 'cancelled' and s.name = $3 and s.kind = $4
+ order by e.starts_at, e.id
+"""
+BLOCKED_SEATS = "select label from ticketing.seats where event_id = $1 and status = 'blocked' order by label"
 GROW = "update ticketing.events set capacity = capacity + $2 where id = $1"
 ADD_COUPON = """
 insert into ticketing.coupons (event_id, code, percent_bps, amount_cents, currency, most_uses, valid_until)
@@ -132,6 +147,14 @@ async def organization_of(tx: Tx, kind: str, id: UUID) -> UUID | None:
 async def add_venue(tx: Tx, name: str, address: str, timezone: str) -> Any:
     """Add a venue; None if the organization has one with this name."""
     return await tx.fetchrow(ADD_VENUE, name, address, timezone)
+
+
+async def lock_venue(tx: Tx, venue_id: UUID) -> Any:
+    return await tx.fetchrow(LOCK_VENUE, venue_id)
+
+
+async def change_venue(tx: Tx, venue_id: UUID, *, name: str, address: str, timezone: str) -> Any:
+    return await tx.fetchrow(CHANGE_VENUE, venue_id, name, address, timezone)
 
 
 async def venue_by_name(tx: Tx, name: str) -> Any:
@@ -238,6 +261,31 @@ async def add_seats(
 async def seat_rows(tx: Tx, event_id: UUID) -> list[Any]:
     """Return every row of seats of an event in the order of the seat map, with the number of its seats."""
     return await tx.fetch(SEAT_ROWS, event_id)
+
+
+async def join_series(tx: Tx, series_id: UUID, event_ids: Sequence[UUID]) -> None:
+    """Make these events dates of a series, unless they belong to one."""
+    await tx.execute(JOIN_SERIES, series_id, list(event_ids))
+
+
+async def later_dates(tx: Tx, event: Any) -> list[Any]:
+    """Return the later dates of the event's series that are not cancelled, the next one first."""
+    if event["series_id"] is None:
+        return []
+    return await tx.fetch(LATER_DATES, event["series_id"], event["starts_at"], event["id"])
+
+
+async def later_sections(tx: Tx, section: Any) -> list[UUID]:
+    """Return the sections of the same name and kind of the later dates of a series."""
+    if section["series_id"] is None:
+        return []
+    values = (section["series_id"], section["starts_at"], section["name"], section["kind"])
+    return [row["id"] for row in await tx.fetch(LATER_SECTIONS, *values)]
+
+
+async def blocked_seats(tx: Tx, event_id: UUID) -> list[str]:
+    """Return the labels of the seats that the organizer took off sale."""
+    return [row["label"] for row in await tx.fetch(BLOCKED_SEATS, event_id)]
 
 
 async def grow(tx: Tx, event_id: UUID, places: int) -> None:

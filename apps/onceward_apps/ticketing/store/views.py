@@ -14,6 +14,8 @@ STATUS_FOR_BUYER = """case when exists (select from ticketing.tickets n where n.
             then 'transferred' else t.status end"""
 PLACE = "coalesce(s.label, x.name) || coalesce(', ' || y.name, '')"
 """What a ticket or an item is for: the seat `s` or section `x`, and the ticket type `y` that was chosen."""
+FOR_EVERYBODY = "x.kind <> 'addon' and not x.is_hidden"
+"""Whether the place of a ticket is one that the waitlist offers."""
 TICKET = f"""
 select t.*, k.key as sealed_key, s.label, x.name as section, {PLACE} as place, e.name as event_name, e.status as
        event_status, e.starts_at, e.ends_at,
@@ -55,7 +57,7 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_
 TICKETS = f"""
 select t.id, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name,
        t.seat_id, t.section_id,
-       t.event_id, {PLACE} as place, i.price_cents, i.position
+       t.event_id, {PLACE} as place, i.price_cents, i.position, {FOR_EVERYBODY} as is_for_everybody
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
   join ticketing.sections x on x.id = t.section_id

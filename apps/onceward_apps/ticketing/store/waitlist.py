@@ -76,18 +76,28 @@ update ticketing.events e
  where e.id = $1
    and e.has_waitlist <> exists (select from ticketing.waitlist w where w.event_id = e.id and w.status = 'waiting')
 """
-FREE_PLACES = """
+# The line is for what everybody may buy now. What is hidden or not on sale yet is for those who have a code.
+OPEN = """not x.is_hidden and (x.sale_from is null or x.sale_from <= onceward.clock())
+   and (x.sale_until is null or x.sale_until > onceward.clock())"""
+FREE_PLACES = f"""
 select x.id as section_id, c.capacity - c.held - c.sold as free
   from ticketing.sections x
   join ticketing.pools p on p.section_id = x.id
   join onceward.capacity_pools c on c.id = p.pool_id
- where x.event_id = $1 and x.kind = 'general' and not x.is_hidden order by x.position
+ where x.event_id = $1 and x.kind = 'general' and {OPEN} order by x.position
 """
-FREE_SEATS = """
+FREE_SEATS = f"""
 select id from ticketing.seats
  where event_id = $1 and (status = 'available' or (status = 'held' and held_until <= onceward.clock()))
-   and section_id not in (select id from ticketing.sections where event_id = $1 and is_hidden)
+   and section_id in (select x.id from ticketing.sections x where x.event_id = $1 and {OPEN})
  order by section_id, ordinal limit $2
+"""
+FREE_BUT_CLOSED = f"""
+select coalesce(sum(greatest(0, c.capacity - c.held - c.sold)), 0)::bigint
+  from ticketing.sections x
+  join ticketing.pools p on p.section_id = x.id
+  join onceward.capacity_pools c on c.id = p.pool_id
+ where x.event_id = $1 and x.kind <> 'addon' and not ({OPEN})
 """
 
 
@@ -136,6 +146,11 @@ async def given_up(tx: Tx, event_id: UUID) -> list[UUID]:
 async def set_flag(tx: Tx, event_id: UUID) -> None:
     """Say on the event whether somebody waits: then its places are for those who wait."""
     await tx.execute(SET_FLAG, event_id)
+
+
+async def free_but_closed(tx: Tx, event_id: UUID) -> int:
+    """Return how many free places are not for everybody now: they are hidden or not on sale."""
+    return await tx.fetchval(FREE_BUT_CLOSED, event_id)
 
 
 async def free_places(tx: Tx, event_id: UUID) -> list[Any]:
