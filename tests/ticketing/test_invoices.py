@@ -210,7 +210,7 @@ async def test_a_corrected_company_credits_the_invoice_and_issues_another_a_few_
     await office.assert_sound()
 
 
-def test_a_credit_of_any_amount_adds_up() -> None:
+def test_credits_of_any_amount_add_up_to_the_invoice() -> None:
     lines = [
         invoice_book.Line("A", 1000, 1900, 190),
         invoice_book.Line("B", 333, 700, 23),
@@ -230,3 +230,11 @@ def test_a_credit_of_any_amount_adds_up() -> None:
         credit = invoice_book.credit(invoice, amount)
         assert credit["total_cents"] == amount
         assert all(rate["net_cents"] >= 0 and rate["tax_cents"] >= 0 for rate in credit["rates"]), credit
+    issued: list[dict[str, Any]] = [{"kind": "invoice", "document": invoice}]
+    for amount in (170, 170, 170, 170, 170, 170, 576):  # each part is rounded, and the last one has the rest
+        left = invoice_book._left(issued)  # pyright: ignore[reportPrivateUsage]
+        issued.append({"kind": "credit_note", "document": invoice_book.credit(invoice, amount, left=left)})
+    assert all(
+        rate["net_cents"] == rate["tax_cents"] == 0
+        for rate in invoice_book._left(issued)  # pyright: ignore[reportPrivateUsage]
+    )

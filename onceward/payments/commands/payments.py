@@ -116,7 +116,8 @@ def refund(
             return await tx.payments.refund(payment, amount=money, reason=reason, by=ACTOR)
 
     made = run(work())
-    say("nothing is left to refund" if made is None else f"refund {made.id} of {made.amount} is requested")
+    nothing = "nothing is left to refund: a refund is under way, or a dispute holds the money"
+    say(nothing if made is None else f"refund {made.id} of {made.amount} is requested")
 
 
 @group.command("refund-many")
