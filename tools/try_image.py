@@ -212,7 +212,7 @@ def try_compose(name: str, database: str) -> None:
         try:
             began = time.monotonic()
             migrate = services.pop("migrate")
-            image.run("migrate", *migrate.command, **migrate.environment)
+            image.run("migrate", *migrate.command, fails=False, **migrate.environment)
             ports = {each: port if each == "web" else free_port() for each in services}
             running = {
                 each: image.start(
