@@ -1,7 +1,8 @@
 """Compare what two runs of a handler cause. What must differ between runs is not a difference.
 
-Not compared: ids that a run has generated, and times that are equally far from the start of their runs (to the
-minute). What varies by chance, such as a token, is found by a second rehearsal of the same code (`chance.py`).
+Not compared: ids that a run has generated, times that are equally far from the start of their runs (to the minute),
+and signed times inside a text, such as the end of a link. What varies by chance, such as a token, is found by a second
+rehearsal of the same code (`chance.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ SAME_TIME_S = 60.0
 UUID_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?")
 NUMBER = re.compile(r"\d+")
+SIGNED_TEXT = re.compile(r"(?<![\w-])\d{10}\.[\w-]{20,}|(?<![\w-])eyJ[\w-]+\.[\w-]+\.[\w-]+")
+"""A time in seconds with its signature, at the end of a signed link, or a JWT. It changes with each second."""
 SMALLEST_ID = 1000
 """A smaller number inside a text is not taken for a generated id."""
 KINDS: tuple[tuple[type, str], ...] = (
@@ -206,10 +209,10 @@ def _time(text: str) -> datetime | None:
 
 
 def _without(text: str, generated: frozenset[str]) -> str:
-    """Return a text without the ids that its run has generated, and without times."""
+    """Return a text without the ids that its run has generated, and without signed times."""
 
     def replaced(match: re.Match[str]) -> str:
         value = match[0]
         return "<id>" if value.lower() in generated and (not value.isdigit() or int(value) >= SMALLEST_ID) else value
 
-    return NUMBER.sub(replaced, UUID_TEXT.sub(replaced, text))
+    return NUMBER.sub(replaced, UUID_TEXT.sub(replaced, SIGNED_TEXT.sub("<signed>", text)))
