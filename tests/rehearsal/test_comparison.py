@@ -15,7 +15,7 @@ def mail(text: str) -> Side:
     return Side([MessageEffect("welcome", "email", "a***@example.org", "k", "", text)], AT)
 
 
-def test_a_link_that_was_signed_a_second_later_is_no_difference_and_one_to_somebody_else_is() -> None:
+def test_a_link_that_was_signed_a_second_later_is_not_a_difference_and_one_to_somebody_else_is() -> None:
     signed = mail(f"Hello, {OF}1588334400.Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4")
     later = mail(f"Hello, {OF}1588334401.cXV4YmF6Zm9vYmFycXV4YmF6Zm9vYmFy")
     other = mail(f"Hello, {OF.replace('7d0f', '8d0f')}1588334401.cXV4YmF6Zm9vYmFycXV4YmF6Zm9vYmFy")
