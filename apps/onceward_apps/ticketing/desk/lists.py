@@ -182,7 +182,7 @@ EVENTS = desk.listing(
             Column(
                 "series",
                 "Dates of the series",
-                sql="(select count(*) from ticketing.events d where d.series_id = r.series_id)",
+                sql="(select nullif(count(*), 0) from ticketing.events d where d.series_id = r.series_id)",
                 kind="number",
             ),
             Column("most_per_order", "Tickets per order", kind="number"),

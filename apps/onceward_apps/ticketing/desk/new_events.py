@@ -34,9 +34,13 @@ class VenueForm(BaseModel):
     timezone: str = Field("UTC", title="Time zone", description="For example: Africa/Johannesburg", max_length=60)
 
 
-class SeatsAndPlaces(BaseModel):
-    """Numbered seats in rows, or places without seats, at one price."""
+class NewEventForm(BaseModel):
+    """What an event needs. Its first section has numbered seats in rows, or places without seats, at one price."""
 
+    name: str = Field(title="Name", min_length=1, max_length=200)
+    venue: str = Field(title="Venue", max_length=200, description="Its name, as in the list of venues.")
+    starts_at: datetime = Field(title="Start")
+    ends_at: datetime = Field(title="End")
     section: str = Field(title="Name of the section", min_length=1, max_length=60, description="For example: Stalls")
     price: Money = Field(title="Price")
     rows: list[str] = Field(
@@ -45,15 +49,6 @@ class SeatsAndPlaces(BaseModel):
         description="One row with its seats: A: 14. Or several: A-F: 14",
     )
     places: int | None = Field(None, title="Or places without seats", ge=1, le=1_000_000)
-
-
-class NewEventForm(SeatsAndPlaces):
-    """What an event needs. All of it can be changed until the event is over."""
-
-    name: str = Field(title="Name", min_length=1, max_length=200)
-    venue: str = Field(title="Venue", max_length=200, description="Its name, as in the list of venues.")
-    starts_at: datetime = Field(title="Start")
-    ends_at: datetime = Field(title="End")
     description: Annotated[str, LongText()] = Field("", title="Description", max_length=5000)
     tax_percent: Decimal = Field(Decimal(0), title="Tax in percent", ge=0, le=100)
     tax_included: bool = Field(False, title="Prices include the tax")
@@ -65,9 +60,17 @@ class NewEventForm(SeatsAndPlaces):
     ] = Field("buyer", title="Who pays the fee of the platform")
 
 
-class SectionForm(SeatsAndPlaces):
+class SectionForm(BaseModel):
     """More seats or places of an event, or an add-on."""
 
+    section: str = Field(title="Name of the section", min_length=1, max_length=60, description="For example: Stalls")
+    price: Money = Field(title="Price")
+    rows: list[str] = Field(
+        default_factory=list[str],
+        title="Rows of seats",
+        description="One row with its seats: A: 14. Or several: A-F: 14",
+    )
+    places: int | None = Field(None, title="Or places without seats", ge=1, le=1_000_000)
     is_addon: bool = Field(
         False, title="An add-on", description="Sold together with tickets, such as a parking space. It admits nobody."
     )
@@ -108,7 +111,7 @@ def _names(first: str, last: str, line: str) -> list[str]:
     raise Invalid(f"row {line[:40]!r}: rows go from a letter to a later one, or from a number to a higher one")
 
 
-def section_of(form: SeatsAndPlaces, *, is_addon: bool = False, is_hidden: bool = False) -> Section:
+def section_of(form: NewEventForm | SectionForm, *, is_addon: bool = False, is_hidden: bool = False) -> Section:
     if bool(form.rows) == (form.places is not None):
         raise Invalid(f"section {form.section!r}: give rows of seats, or a number of places without seats")
     return Section(
