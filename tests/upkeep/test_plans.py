@@ -79,6 +79,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         (work.LONG_UNSERVED, (300.0,)),
         (liveness.WORKERS, (60.0,)),
     ],
+    "external jobs": [("select onceward.release_expired_jobs()", ())],
     "queue gauges": [(work.QUEUES, (100,))],
     "adaptive limit": [(work.QUEUES, (100,))],
     "limit reconciliation": [(read_statement("limits", "free_abandoned_slots"), ())],

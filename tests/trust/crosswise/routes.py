@@ -291,6 +291,20 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/jobs/many"): Ask(json={"jobs": [{"task": "$job", "args": {}}]}, refused=True),
     ("POST", f"{API}/workflows"): Ask(json={"name": "$workflow", "args": {}}, refused=True),
     ("POST", f"{API}/messages"): Ask(json={"template": "$message_key", "to": "a@b.example", "key": "k"}, refused=True),
+    # No app has a job in another language: nobody holds a lease.
+    ("POST", f"{API}/external-jobs/claim"): Ask(json={"tasks": ["x"]}, shows="nothing"),
+    **{
+        ("POST", f"{API}/external-jobs/{{job}}/{verb}"): Ask(
+            fill={"job": "$job"}, json={"lease": "7", **fields}, refused=True
+        )
+        for verb, fields in {
+            "heartbeat": {},
+            "checkpoint": {"cursor": 1},
+            "finish": {},
+            "fail": {"error": "x"},
+            "release": {},
+        }.items()
+    },
     ("POST", f"{API}/jobs/{{id}}/cancel"): Ask(fill={"id": "$job_api"}, json=WHY),
     ("POST", f"{API}/queues/{{name}}/pause"): Ask(fill={"name": "nobody"}, json={}, shows="instance"),
     ("POST", f"{API}/queues/{{name}}/resume"): Ask(fill={"name": "nobody"}, shows="instance"),
