@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from onceward.desk.charts import draw
+from onceward.desk.charts import Drawn, draw
 from onceward.desk.desk import Desk, DeskFigure
 from onceward.desk.list_request import ask
 from onceward.desk.list_rows import read
@@ -23,19 +23,24 @@ def loader(desk: Desk) -> Loader:
     async def load(view: View) -> dict[str, Any]:
         if desk.start != desk.path:
             return {"to": desk.start}
+        charts = await _charts(desk, view)
         if desk.home is not None:
-            return {**frame(desk, view, ""), **await desk.home[0](view)}
-        today = datetime.now(UTC).date()
-        charts = [each for each in desk.charts if may_see(desk, view, each)]
+            return {**frame(desk, view, ""), "charts": charts, **await desk.home[0](view)}
         return {
             **frame(desk, view, ""),
             "title": desk.title,
             "figures": [await _figure(desk, view, each) for each in desk.figures if _shown(desk, view, each)],
             "shortlists": await _shortlists(desk, view),
-            "charts": [await draw(each, view.conn, view.organization, today=today) for each in charts],
+            "charts": charts,
         }
 
     return load
+
+
+async def _charts(desk: Desk, view: View) -> list[Drawn]:
+    today = datetime.now(UTC).date()
+    shown = [each for each in desk.charts if may_see(desk, view, each)]
+    return [await draw(each, view.conn, view.organization, today=today) for each in shown]
 
 
 def _shown(desk: Desk, view: View, figure: DeskFigure) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.desk import Column, Desk, Detail, Listing, Related, Role
+from onceward.desk import Chart, Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.coursegen import pages
 from onceward_apps.coursegen.app import HERE, app
 
@@ -84,4 +84,15 @@ COURSES = desk.listing(
     ),
 )
 desk.listing(CALLS)
+desk.chart(
+    Chart(
+        name="costs",
+        title="Cost of model calls",
+        sql="select finished_at::date as at, sum(cost_micros) / 10000 as value from coursegen.llm_calls"
+        " where finished_at >= $1 and ($2::uuid is null or organization_id = $2) group by 1",
+        currency="USD",
+        empty="No model was called in the last 30 days.",
+        roles=("editor",),
+    )
+)
 PAGES = desk.pages + pages.PAGES
