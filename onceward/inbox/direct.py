@@ -174,7 +174,7 @@ class Direct:
 
     async def _first_answer(self, sender: _Sender, stored: Sequence[Stored]) -> Answer:
         settled = await self._waiting.until_idle(stored)
-        return answers.still_running() if settled is None else sender.accepted(settled)
+        return answers.still_running() if settled is None else answers.accepted(settled, sender.source.provider)
 
     def _answer_later(self, sender: _Sender, answer: Awaitable[Answer]) -> None:
         """Send the answer from a separate task."""
@@ -252,7 +252,7 @@ class _Sender:
             if stored[0].running or (len(stored) > 1 and any(each.running for each in stored)):
                 self.direct.wait(self, stored)
                 return
-            answer = self.accepted(stored)
+            answer = answers.accepted(stored, self.source.provider)
         except Exception:
             log.exception("request.failed", source=self.source.name)
             answer = answers.ERROR
@@ -264,9 +264,6 @@ class _Sender:
         else:
             log.error("request.failed", source=self.source.name, exc_info=error)
             self.respond(answers.ERROR)
-
-    def accepted(self, stored: Sequence[Stored]) -> Answer:
-        return answers.accepted(stored, self.source.provider)
 
     def respond(self, answer: Answer) -> None:
         if self.entered:

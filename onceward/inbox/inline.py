@@ -148,7 +148,7 @@ class Inline:
     async def _receive(self, routed: RoutedEvent, payload: Any, handler: Handler) -> Answer:
         if routed.shared.ordered:
             # The lane decides whose turn it is, so the event must be in its lane first.
-            [[event]] = await self._store.flush_one(routed)
+            [[event]] = await self._store.flush([[routed]])
             if event.new:
                 answer = await self._wait_for_turn(event.seq, handler)
                 return answer._replace(duplicate=False)

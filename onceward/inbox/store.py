@@ -131,10 +131,6 @@ class Store:
         async with self._connection() as conn:
             return [Numbered(**row) for row in await conn.fetch(NUMBER, count, timeout=FLUSH_TIMEOUT_S)]
 
-    async def flush_one(self, routed: RoutedEvent) -> list[Sequence[Stored]]:
-        """Store and commit one event."""
-        return await self.flush([[routed]])
-
     async def _flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
         flat = [each for batch in batches for each in batch]
         shared_routes = list(dict.fromkeys([each.shared for each in flat]))
