@@ -1,7 +1,8 @@
 """Databases for tests: one PostgreSQL server per machine and user, and a fresh migrated database for each test.
 
 The first database with a set of migrations is built and kept as a template. Each further database is a copy of it,
-which takes about 50 ms. The next copy is made while a test runs, and used databases are dropped beside it.
+which takes about 50 ms. The next copy is made while a test runs. A database in which a test changed a few rows gets its
+first rows back and is used again (`reuse.py`); the others are dropped beside the tests.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -23,12 +25,15 @@ from onceward.db import migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.migrations import CREATE_MIGRATIONS
 from onceward.feature import Migrations
+from onceward.testing.reuse import Original, read_original, restore
 
 SERVER_VARIABLE = "ONCEWARD_TEST_SERVER"
 TEMPLATE_LOCK = 4242
 IN_MEMORY = Path("/dev/shm")
 """The file system of Linux that is in memory."""
 ENOUGH_MEMORY = 8 << 30
+MOST_USES = 25
+"""Deleted rows stay in the files of a database, so it is dropped after some tests."""
 DROPPED_AT_ONCE = 25
 """Used databases are dropped in groups: PostgreSQL runs a checkpoint for each group of drops."""
 T = TypeVar("T")
@@ -92,6 +97,10 @@ class TestDatabases:
         self._runner: asyncio.Runner | None = None
         self._conn: asyncpg.Connection | None = None
         self._next: Future[str] | None = None
+        self._original: Original | None = None
+        self._restored: list[str] = []
+        self._uses: dict[str, int] = {}
+        self._counted_since: dict[str, datetime] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +108,8 @@ class TestDatabases:
     def __exit__(self, *_: object) -> None:
         if self._next is not None:
             self._used.append(self._next.result())
+        self._thread.submit(lambda: None).result()  # what is being restored is in one of the lists then
+        self._used += self._restored
         self._drop_used().result()
         self._thread.submit(self._close).result()
         self._thread.shutdown()
@@ -112,16 +123,31 @@ class TestDatabases:
         return await asyncio.wrap_future(self._take())
 
     def release(self, url: str) -> None:
-        """Drop a database later, together with others."""
-        self._used.append(url)
-        if len(self._used) >= DROPPED_AT_ONCE:
-            self._drop_used()
+        """Give a database back: another test gets it if it can be restored. Otherwise it is dropped, with others."""
+        self._submit(self._take_back, url)
 
     def _take(self) -> Future[str]:
-        """Return the next database, and begin to make the one after it."""
-        taken = self._next or self._submit(self._copy_template)
-        self._next = self._submit(self._copy_template)
+        """Return the next database, and begin to provide the one after it."""
+        taken = self._next or self._submit(self._provide)
+        self._next = self._submit(self._provide)
         return taken
+
+    async def _provide(self) -> str:
+        return self._restored.pop() if self._restored else await self._copy_template()
+
+    async def _take_back(self, url: str) -> None:
+        self._uses[url] = self._uses.get(url, 0) + 1
+        if self._uses[url] < MOST_USES and self._original is not None:
+            admin, since = await self._admin(), self._counted_since.get(url)
+            restored_at = await restore(admin, url, _name_of(url), self._original, since)
+            if restored_at is not None:
+                self._counted_since[url] = restored_at
+                self._restored.append(url)
+                return
+        self._used.append(url)
+        if len(self._used) >= DROPPED_AT_ONCE:
+            used, self._used = self._used, []
+            await self._drop(*used)
 
     def _submit(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: str) -> Future[T]:
         """Run a coroutine in the thread, whose event loop and connection to the server stay open."""
@@ -149,19 +175,27 @@ class TestDatabases:
             # As roles.sql does: a copy has the rights of a new database.
             f"revoke temporary on database {name} from public",
         )
-        return with_database(self.server_url, name)
+        url = with_database(self.server_url, name)
+        if self._original is None:
+            self._original = await read_original(url)
+        return url
 
     def _drop_used(self) -> Future[None]:
         urls, self._used = self._used, []
-        names = [url.partition("?")[0].rsplit("/", 1)[1] for url in urls]
-        drops = [f"drop database if exists {name} with (force)" for name in names]
-        return self._submit(self._run, *drops)
+        return self._submit(self._drop, *urls)
+
+    async def _drop(self, *urls: str) -> None:
+        await self._run(*(f"drop database if exists {_name_of(url)} with (force)" for url in urls))
 
     async def _run(self, *statements: str) -> None:
+        conn = await self._admin()
+        for statement in statements:
+            await conn.execute(statement)
+
+    async def _admin(self) -> asyncpg.Connection:
         if self._conn is None or self._conn.is_closed():
             self._conn = await asyncpg.connect(self.server_url)
-        for statement in statements:
-            await self._conn.execute(statement)
+        return self._conn
 
     async def _build_template(self, name: str) -> None:
         conn = await asyncpg.connect(self.server_url)
@@ -201,3 +235,7 @@ def with_database(url: str, name: str) -> str:
     """Return the URL of another database on the same server."""
     head, _, query = url.partition("?")
     return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
+
+
+def _name_of(url: str) -> str:
+    return url.partition("?")[0].rsplit("/", 1)[1]
