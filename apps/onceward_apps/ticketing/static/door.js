@@ -275,15 +275,14 @@ by("typed").addEventListener("submit", (submitted) => {
 by("search").addEventListener("input", showGuests);
 by("direction").addEventListener("change", showGuests);
 
-let lastSeen = "";
+let seen = { text: "", at: 0 };  // a ticket that stays before the camera is scanned once
 by("camera").hidden = !hasCamera();
 by("camera").addEventListener("click", async () => {
   try {
     await watchCamera(by("view"), async (text) => {
-      if (text === lastSeen) return;
-      lastSeen = text;
-      setTimeout(() => { lastSeen = ""; }, SAME_CODE_MS);
-      await present({ presented: text.slice(0, 200) });
+      const isSame = text === seen.text && performance.now() - seen.at < SAME_CODE_MS;
+      if (!isSame) await present({ presented: text.slice(0, 200) });
+      seen = { text, at: performance.now() };
     });
   } catch {
     complain("The camera is not available. Allow it in the settings of the browser, or type the code.");
