@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import Identity, record
 
 SUPPRESS = read_statement("messages", "suppress_address")
 SUPPRESS_RECIPIENT = read_statement("messages", "suppress_recipient_of")
-LIST = read_statement("messages", "list_suppressions")
+LIST = scoped(read_statement("messages", "list_suppressions"))
 REMOVE = read_statement("messages", "remove_suppression")
 
 REASONS = ("bounce", "complaint", "operator")
@@ -64,7 +64,9 @@ async def list_suppressions(
 ) -> list[dict[str, Any]]:
     """Return the suppressed addresses, newest first: of one organization, of the installation itself, or
     `everywhere`."""
-    return [dict(row) for row in await db.fetch(LIST, organization, everywhere, before, limit)]
+    only_own = organization is None and not everywhere
+    whose = None if everywhere else organization
+    return [dict(row) for row in await db.fetch(LIST.of(whose), whose, only_own, before, limit)]
 
 
 async def remove_suppression(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from onceward.limits import AdaptiveLimit
-from onceward_apps.coursegen import line
+from onceward.live.access import Viewer
+from onceward.live.query_run import run
+from onceward.live.watched import Tables
+from onceward_apps.coursegen import line, queries
 from onceward_apps.coursegen.errors import AtLimit
 from tests.coursegen.school import School
 
@@ -174,3 +178,19 @@ async def test_the_early_answers_read_no_more_than_the_line(school: School) -> N
             await conn.execute("set local enable_seqscan = off")
             plan = "\n".join(row[0] for row in await conn.fetch(f"explain {query}"))
         assert "Function Scan" in plan or "courses_waiting" in plan, plan
+
+
+async def test_the_owner_of_a_waiting_course_sees_its_place_live_and_it_is_kept_up_to_date(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if this is the first question of the process: the tables behind the line are declared."""
+    monkeypatch.setattr(queries.progress, "relations", {})
+    user = uuid4()
+    courses = [await ask(school, user=user) for _ in range(3)]
+    tables = Tables()
+    async with school.db.acquire() as conn:
+        await tables.load(conn)
+    arguments, _ = queries.progress.load({"course_id": courses[-1]})
+    seen = await run(school.db, tables, queries.progress, arguments, Viewer(school.organization), timeout_s=10)
+    assert json.loads(seen.text)["queue"]["place"] == 2
+    assert seen.stale_in_s == queries.PLACE_STALE_S

@@ -14,6 +14,8 @@ INPUT = re.compile(r"<input[^>]*>")
 SELECT = re.compile(r'<select[^>]*name="([^"]+)".*?</select>', re.S)
 OPTION = re.compile(r'<option[^>]*value="([^"]+)"')
 ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+ONE = "00000000-0000-4000-8001-000000000001"
+"""The id of the first row of each table, which belongs to the small organization."""
 MOMENT = "2020-01-01T00:00:00Z"
 TYPED = ("known1", "no such name")
 """What is typed into a field: something that many rows have, and something that none has."""
@@ -37,7 +39,7 @@ def _values(schema: dict[str, Any]) -> Iterator[str]:
         elif each.get("type") == "boolean":
             yield from ("true", "false")
         elif each.get("format") == "uuid":
-            yield "00000000-0000-4000-8001-000000000001"
+            yield ONE
         elif each.get("format") == "date-time":
             yield MOMENT
         elif each.get("type") in ("integer", "number"):

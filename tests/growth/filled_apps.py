@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from onceward.db import Connection
+from onceward_apps import all as bundled
 
 SCHEMAS = ("learning", "ticketing", "engagement", "coursegen", "clinic")
 
@@ -59,8 +60,16 @@ SPECIAL = {
 }
 
 
+SEQUENCES = """
+select setval(pg_get_serial_sequence(c.oid::regclass::text, a.attname), $2::bigint)
+  from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attidentity <> ''
+ where c.relkind = 'r' and c.relnamespace::regnamespace::text = any ($1)
+"""
+
+
 async def fill_apps(conn: Connection) -> None:
     """Fill the tables of the apps with a row for each row of the table `made`."""
+    sealed = {column.table for feature in bundled.app.features() for column in feature.sealed}
     tables: dict[str, dict[str, str]] = {}
     for row in await conn.fetch(COLUMNS, list(SCHEMAS)):
         value = _value(row)
@@ -69,10 +78,13 @@ async def fill_apps(conn: Connection) -> None:
     for row in await conn.fetch(CHECKS, list(SCHEMAS)):
         await conn.execute(f"alter table {row['table']} drop constraint {row['name']}")
     for table, values in tables.items():
+        if table in sealed:  # the app makes its own keys
+            continue
         await conn.execute(
             f"insert into {table} ({', '.join(values)}) overriding system value"
             f" select {', '.join(values.values())} from made on conflict do nothing"
         )
+    await conn.fetch(SEQUENCES, list(SCHEMAS), await conn.fetchval("select max(n) from made"))
 
 
 def _value(column: Any) -> str | None:
@@ -90,6 +102,7 @@ def _value(column: Any) -> str | None:
         return VALUES[kind].format(name=name)
     if column["required"] and (not column["has_default"] or name.endswith("_at")):
         return VALUES[kind].format(name=name)
-    if kind == "text" and not column["has_default"] and any(part in name for part in NAMED):
+    named = any(part in name for part in NAMED) and not name.startswith("error")
+    if kind == "text" and not column["has_default"] and named:
         return VALUES[kind].format(name=name)
     return None

@@ -47,7 +47,7 @@ async def pages(db: Database) -> int:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    "rows", [ROWS // 4, pytest.param(50 * ROWS, marks=pytest.mark.slow)], ids=["short", "thorough"]
+    "rows", [ROWS // 8, pytest.param(50 * ROWS, marks=pytest.mark.slow)], ids=["short", "thorough"]
 )
 async def test_one_of_many_people_is_erased_by_what_indexes_lead_to(one: Database, rows: int) -> None:
     """The thorough run has a million people, with twenty times as many rows about them."""

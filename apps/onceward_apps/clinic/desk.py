@@ -71,7 +71,8 @@ APPOINTMENTS = desk.listing(
                 "Doctor",
                 sql="d.name",
                 filter=True,
-                choices="select id::text as value, name as word from clinic.doctors order by 2 limit 200",
+                choices="select id::text as value, name as word from clinic.doctors"
+                " where organization_id = onceward.organization() order by 2 limit 200",
                 by="r.doctor_id::text",
             ),
             Column(

@@ -11,6 +11,9 @@ from onceward.live import Caller
 from onceward_apps.coursegen import course_views, texts
 from onceward_apps.coursegen.app import app
 
+PLACE_STALE_S = 10
+"""The place of a course in the waiting line depends on the courses of others, whose changes are too many to follow."""
+
 OWNER = "select organization_id, user_id from coursegen.courses where id = $1"
 COURSE = "select * from coursegen.courses where id = $1"
 DRAFT = "select step, item, title, text, updated_at from coursegen.drafts where course_id = $1"
@@ -31,9 +34,12 @@ async def progress(q: Query, *, course_id: UUID, locale: texts.Locale | None = N
     q.watch("coursegen.course_lessons", course_id=course_id)
     q.watch("coursegen.course_versions", course_id=course_id)
     q.watch("coursegen.llm_calls", course_id=course_id)
+    q.ignore("onceward.limits", "onceward.limit_slots")  # how fast the waiting line moves
     course = await q.fetchrow(COURSE, course_id)
     if course is None:
         return None
+    if course["status"] in ("queued", "generating") and course["admitted_at"] is None:
+        q.stale_after(PLACE_STALE_S)
     return await course_views.read_progress(q, course, locale=locale)
 
 

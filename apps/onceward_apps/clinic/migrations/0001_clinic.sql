@@ -115,6 +115,7 @@ create table clinic.appointment_history (
     caused_by bigint default onceward.cause()
 );
 comment on table clinic.appointment_history is 'Every change of an appointment. Written with the change, never changed.';
+create index history_caused_by on clinic.appointment_history (caused_by) where caused_by is not null;
 create index history_appointment on clinic.appointment_history (organization_id, appointment_id, id);
 select onceward.protect('clinic.appointment_history');
 revoke update on clinic.appointment_history from onceward_app;
@@ -141,6 +142,7 @@ create table clinic.inbound_messages (
 );
 create index inbound_unanswered on clinic.inbound_messages (organization_id, id) where needs_answer and answered_at is null;
 create index inbound_appointment on clinic.inbound_messages (organization_id, appointment_id, id) where appointment_id is not null;
+create index inbound_caused_by on clinic.inbound_messages (caused_by) where caused_by is not null;
 create index inbound_patient on clinic.inbound_messages (organization_id, patient_id) where patient_id is not null;
 create index inbound_contact on clinic.inbound_messages (organization_id, contact_id, id);
 select onceward.protect('clinic.inbound_messages');

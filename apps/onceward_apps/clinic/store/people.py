@@ -108,7 +108,8 @@ async def patient(tx: Tx, id: UUID, *, lock: bool = False) -> Row | None:
 async def patients(tx: Tx, *, search: str | None, limit: int) -> list[Row]:
     """List patients by name, reference, number or address."""
     return await tx.fetch(
-        "select * from clinic.patients where erased_at is null and ($1::text is null or name ilike '%' || $1 || '%'"
+        "select * from clinic.patients where organization_id = onceward.organization() and erased_at is null"
+        " and ($1::text is null or name ilike '%' || $1 || '%'"
         " or reference = $1 or phone = $1 or whatsapp = $1 or email = lower($1)) order by name, id limit $2",
         search,
         limit,

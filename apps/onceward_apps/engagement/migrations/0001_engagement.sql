@@ -85,6 +85,7 @@ create table engagement.transitions (
 );
 comment on table engagement.transitions is 'Every change of a state. Written with the change, never changed.';
 create index transitions_user on engagement.transitions (organization_id, user_id, id desc);
+create index transitions_caused_by on engagement.transitions (caused_by) where caused_by is not null;
 create index transitions_at on engagement.transitions (organization_id, at);
 select onceward.protect('engagement.transitions');
 revoke update on engagement.transitions from onceward_app;

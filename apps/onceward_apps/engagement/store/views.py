@@ -49,7 +49,12 @@ USER_MESSAGES = """
 select id, message_type, message_key, message_params, destination, scheduled_for, sent_at, status, retry_count,
        error_message,
        idempotency_key, created_at
-  from engagement.engagement_message_queue where user_id = $1 order by id desc limit $2
+  from engagement.engagement_message_queue
+ -- By the index of the recipient: the view alone would look at all users.
+ where user_id = $1 and id = any (array(
+       select m.id from onceward.messages m where m.recipient = $1::uuid::text and m.template like 'engagement.%'
+        order by m.id desc limit $2))
+ order by id desc
 """
 
 USER_TRANSITIONS = """

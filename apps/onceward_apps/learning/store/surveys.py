@@ -81,7 +81,10 @@ async def set_survey_map(tx: Tx, survey_id: str, kind: str, fields: Mapping[str,
 
 
 async def survey_maps(tx: Tx) -> list[Any]:
-    return await tx.fetch("select survey_id, kind, fields, updated_at from learning.survey_maps order by survey_id")
+    return await tx.fetch(
+        "select survey_id, kind, fields, updated_at from learning.survey_maps"
+        " where organization_id = onceward.organization() order by survey_id"
+    )
 
 
 async def enrollment(tx: Tx, enrollment_id: UUID) -> Any:

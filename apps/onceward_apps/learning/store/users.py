@@ -35,7 +35,9 @@ with named as materialized (
 )
 select e.id from learning.enrollments e join named n on n.id = e.user_id
 union
-select c.id from learning.checkouts c join named n on n.id = c.user_id where c.status in ('started', 'waiting')
+select c.id from learning.checkouts c join named n on n.id = c.user_id where c.status = 'started'
+union
+select c.id from learning.checkouts c join named n on n.id = c.user_id where c.status = 'waiting'
 """
 
 

@@ -64,7 +64,8 @@ CATALOGUE = """
 select c.id, c.name, c.description, c.status, c.starts_at, c.ends_at, c.max_capacity, c.price, c.currency,
        c.has_live_sessions
   from learning.cohorts c
- where c.status in ('OPEN', 'CONFIRMED', 'IN_PROGRESS') order by c.status = 'IN_PROGRESS', c.starts_at limit 100
+ where c.organization_id = onceward.organization() and c.status in ('OPEN', 'CONFIRMED', 'IN_PROGRESS')
+ order by c.status = 'IN_PROGRESS', c.starts_at limit 100
 """
 SESSIONS = """
 select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.revision,

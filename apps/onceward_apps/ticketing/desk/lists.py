@@ -301,7 +301,7 @@ desk.listing(
         " || case m.status when 'success' then '' else ' (' || m.status || ')' end as what, '' as who"
         " from ticketing.checkouts c join onceward.messages m"
         " on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = c.organization_id"
-        " and m.key >= 'checkout:' || c.id and m.key < 'checkout:' || c.id || '~' where c.id = $1::text::uuid",
+        " and m.key >= 'checkout:' || $1::text and m.key < 'checkout:' || $1::text || '~' where c.id = $1::text::uuid",
     ),
 )
 desk.listing(
