@@ -24,7 +24,7 @@ LINK = re.compile(r'<a\b[^>]*?href="([^"#]*)[^"]*"')
 AROUND = frozenset({"sort", "after", "zone", "to"})
 """Parameters that do not make another kind of page."""
 NO_PAGE = re.compile(r"/static/|/metrics$|/openapi|^/api/|\.(csv|xlsx|pdf|ics|png|jwt|json|svg)$")
-MOST = 150
+MOST = 400
 
 
 class Walker(NamedTuple):
@@ -60,6 +60,8 @@ def walkers() -> list[Walker]:
 def kind_of(url: str) -> str:
     """Return what the addresses of one kind of page have in common."""
     parts = urlsplit(url)
+    if NO_PAGE.search(parts.path):  # a file is the same kind with each filter
+        return ID.sub("*", parts.path)
     names = sorted({name for name, _ in parse_qsl(parts.query)} - AROUND)
     return NAMED.sub(r"\1/*", ID.sub("*", parts.path)) + (f"?{'&'.join(names)}" if names else "")
 
@@ -102,7 +104,10 @@ async def walk(process: Process, walker: Walker) -> Walk:
 async def _pages(
     http: aiohttp.ClientSession, waiting: list[tuple[str, str]], walked: Walk
 ) -> AsyncIterator[tuple[str, str, str]]:
-    while waiting and len(walked.seen) < MOST:
+    while waiting:
+        if len(walked.seen) == MOST:
+            walked.dead.append(f"more than {MOST} kinds of pages: the rest was not visited")
+            return
         path, origin = waiting.pop(0)
         if not path.startswith("/") or path.startswith("//"):
             continue
