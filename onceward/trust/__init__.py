@@ -41,6 +41,7 @@ __all__ = [
     "NotAuthenticated",
     "Person",
     "create_organization",
+    "find_organization",
     "finds_nothing",
     "fingerprint",
     "link_for",
