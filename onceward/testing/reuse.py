@@ -18,7 +18,7 @@ import asyncpg
 
 MOST_ROWS = 2000
 """A test that wrote more gets a new copy: deleted rows stay in the files until a vacuum."""
-SESSIONS_END_WITHIN_S = 0.5
+SESSIONS_END_WITHIN_S = 0.2
 SESSIONS = "select count(*) from pg_stat_activity where datname = $1 and backend_type <> 'autovacuum worker'"
 TABLES = """
 select c.oid, n.nspname as schema, c.relname as name, n.nspname = 'pg_catalog' as of_catalog,
