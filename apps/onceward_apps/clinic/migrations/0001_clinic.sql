@@ -159,6 +159,7 @@ create table clinic.outgoing (
 );
 create index outgoing_appointment on clinic.outgoing (organization_id, appointment_id, message_id);
 create index outgoing_contact on clinic.outgoing (organization_id, contact_id, message_id);
+create index outgoing_patient on clinic.outgoing (organization_id, patient_id) where patient_id is not null;
 select onceward.protect('clinic.outgoing');
 
 create table clinic.replies (
