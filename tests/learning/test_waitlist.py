@@ -153,7 +153,7 @@ async def test_who_is_removed_reads_why_and_the_next_in_the_queue_gets_the_place
         with pytest.raises(NotFound, match="that waits"):
             await waitlist.remove(tx, entry, reason="twice", actor="op")
     statuses = await school.db.fetch("select user_id, status from learning.waitlist_entries")
-    assert dict(statuses) == {first: "REMOVED", second: "INVITED"}
+    assert {row["user_id"]: row["status"] for row in statuses} == {first: "REMOVED", second: "INVITED"}
     [sent] = await assert_sent(school.engine, "waitlist-removed", count=1)
     assert sent.data["reason"] == "You are in the other cohort."
     async with school.transaction() as tx:
