@@ -62,6 +62,9 @@ UNSEARCHED: dict[str, str] = {
     "onceward.event_types.*": "the catalogue of the app, without data of persons",
     "onceward.endpoints.events": "event types",
     "onceward.endpoints.headers": "sealed; cannot be searched",
+    "onceward.endpoints.filter": "an expression over events, written by a member",
+    "onceward.endpoints.transform": "an expression over events, written by a member",
+    "onceward.endpoints.auth": "sealed; cannot be searched",
     "onceward.endpoint_secrets.*": "sealed; cannot be searched",
     "onceward.signing_keys.*": "keys of the organization",
     "onceward.published.message_id": "random",
@@ -70,5 +73,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.deliveries.type": "an event type",
     "onceward.resends.types": "event types",
     "onceward.resends.statuses": "a closed set",
+    "onceward.published.headers": "the content type, the source and the id of a forwarded event",
     "onceward.portal_tokens.hash": "a hash",
+    "onceward.portal_tokens.embed_at": "origins of pages",
 }

@@ -16,6 +16,8 @@ from typing import Any
 
 import asyncpg
 
+from onceward.db import FAILED
+
 MOST_ROWS = 2000
 """A test that wrote more gets a new copy: deleted rows stay in the files until a vacuum."""
 SESSIONS_END_WITHIN_S = 0.2
@@ -102,7 +104,7 @@ async def restore(
             while await admin.fetchval(SESSIONS, name):
                 await asyncio.sleep(0.01)
         conn = await asyncpg.connect(url)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    except FAILED:
         return None  # a session is still open, and could disturb the next test, or the test has removed the database
     try:
         changed = await conn.fetch(CHANGED)
@@ -116,7 +118,7 @@ async def restore(
         await conn.execute("select pg_stat_force_next_flush()")
         await conn.execute("select pg_stat_reset()")
         return await conn.fetchval(COUNTED_SINCE)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    except FAILED:
         return None
     finally:
         await conn.close()

@@ -96,6 +96,7 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
+    "onceward.configured.*": "names and ids of sources, endpoints and keys in a configuration file",
     "onceward.erasures.*": "hashes of those who were erased",
     "onceward.erasure_scans.*": "a person who is being erased; the names are deleted when that has ended",
     "onceward.unfinished_commands.*": "names of commands and hosts",

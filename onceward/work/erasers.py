@@ -67,6 +67,9 @@ UNSEARCHED: dict[str, str] = {
     "onceward.queues.paused_by": "the operator who paused it; cleared when it is resumed",
     "onceward.queues.parked_for": "the type of a service's error",
     "onceward.lanes.*": "lanes that an operator configured",
+    "onceward.external_tasks.*": "names given by code",
+    "onceward.external_claims.worker": "programs, not people",
+    "onceward.external_turns.*": "names of queues and numbers of owners",
     "onceward.prune_marks.*": "names of tables",
     "onceward.prune_later.*": "names of tables",
 }

@@ -36,6 +36,13 @@ class Payment(BaseModel):
     email: str
 
 
+@scene("docs/other-languages.md", "@app.job(external=True")
+async def a_job_of_another_language_waits_in_its_own_queue(world: World) -> None:
+    names = await world.run()
+    job = await world.engine.enqueue(names["resize"], image="a.png")
+    assert await world.db.fetchval("select queue from onceward.work where id = $1", job.id) == "external:resize"
+
+
 @scene("docs/services.md", "create_refund")
 async def a_refund_has_an_outcome(world: World) -> None:
     async with Simulators() as sims:

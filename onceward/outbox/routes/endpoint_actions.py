@@ -51,7 +51,7 @@ class PortalAccess(BaseModel):
     endpoint_ids: Annotated[list[UUID] | None, AtMost(1000)] = None
     may_act: bool = True
     embed_at: Annotated[list[Annotated[str, Field(max_length=300)]] | None, AtMost(10)] = Field(
-        None, description="Origins of pages that may show the portal in a frame, such as https://app.example."
+        None, description="Origins (scheme and host) of the pages that may show the portal in a frame."
     )
 
 
