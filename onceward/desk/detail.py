@@ -38,7 +38,8 @@ class Detail:
     timeline: str = ""
     """SQL of the app's own records, with `$1` as the id (text): `at`, `what`, `who`, and `path` where more is shown."""
     documents: str = ""
-    """SQL of files that belong to the row, with `$1` as the id (text): `title` and `path`."""
+    """SQL of files that belong to the row, with `$1` as the id (text): `title` and `path`, and in a column `action` the
+    list and action, such as `orders.resend`, that a person must be allowed to do to open it."""
     charts: tuple[Chart, ...] = ()
     """Charts about the row."""
     notes: bool = True

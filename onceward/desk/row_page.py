@@ -75,7 +75,7 @@ def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
             "offered": buttons(desk, allowed, row),
             "undo": _undo(desk, listing, view, row),
             "related": await _related(desk, listing, detail, view, id),
-            "documents": [each for each in await _documents(detail, view, id) if _may_open(desk, view, each["path"])],
+            "documents": [each for each in await _documents(detail, view, id) if _may_read(desk, view, each)],
             "timeline": [_followed(view, each) for each in await named(view.site.database, moments)],
         }
 
@@ -84,6 +84,14 @@ def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
 
 async def _documents(detail: Detail, view: View, id: str) -> list[Any]:
     return await view.conn.fetch(detail.documents, id) if detail.documents else []
+
+
+def _may_read(desk: Desk, view: View, document: Any) -> bool:
+    """Return whether the viewer may open the document, and may do the action that it needs, if it names one."""
+    listing, _, action = (document.get("action") or "").partition(".")
+    if listing and not may_do(desk, view, desk.actions[listing, action]):
+        return False
+    return _may_open(desk, view, document["path"])
 
 
 def _may_open(desk: Desk, view: View, path: str | None) -> bool:

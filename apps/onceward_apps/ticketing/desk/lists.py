@@ -292,10 +292,11 @@ desk.listing(
             "order_links_revoked": "Links revoked",
             "order_email_corrected": "Email corrected",
         },
-        documents="select 'Tickets to print' as title, '/api/v1/ticketing/orders/' || c.id || '/tickets.pdf' as path"
+        documents="select 'Tickets to print' as title, '/api/v1/ticketing/orders/' || c.id || '/tickets.pdf' as path,"
+        " 'tickets.transfer' as action"
         " from ticketing.checkouts c where c.id = $1::text::uuid and c.status = 'completed'"
         " union all select case i.kind when 'invoice' then 'Invoice ' else 'Credit note ' end"
-        " || (i.document->>'number'), '/api/v1/ticketing/invoices/' || i.number || '.pdf'"
+        " || (i.document->>'number'), '/api/v1/ticketing/invoices/' || i.number || '.pdf', null"
         " from ticketing.invoices i where i.checkout_id = $1::text::uuid and onceward.organization() is not null",
         timeline="select m.created_at as at, 'Mail: ' || replace(m.template, '-', ' ')"
         " || case m.status when 'success' then '' else ' (' || m.status || ')' end as what, '' as who"
